@@ -77,13 +77,13 @@ def exact_draws() -> Iterator[Row]:
 def adult(folder: Path, one_hot_too: bool = True) -> Iterator[Row]:
     """Time and test error of one private fit; then the same clipped rows for diffprivlib."""
     import discreet
-    from discreet.regression.release import clipped
+    from discreet.regression.release import clip_rows
     from discreet_reproductions.paper_c.regression import adult_rows
 
     peer = find(DIFFPRIVLIB)
     for one_hot in (False, True) if one_hot_too else (False,):
         rows, labels, train = adult_rows(folder, one_hot=one_hot)
-        rows = clipped(rows, 1.0)
+        rows = clip_rows(rows, 1.0)
         name = f"Adult, {rows.shape[1]} columns, epsilon = {EPSILON:g}, delta = {DELTA:g}"
         width = 1 / math.sqrt(
             14

@@ -44,7 +44,7 @@ from discreet._data.levels import Levels
 from discreet._declarations import Domain, Relation
 from discreet._randomness.entropy import SeededEntropy
 from discreet.privacy.curves import largest_gaussian
-from discreet.regression._newton.design import Column, Design, Variable, shortened
+from discreet.regression._newton.design import Column, Design, Variable, shorten_rows
 from discreet.regression._newton.fit import regression
 from discreet.regression._newton.models import model_of
 from discreet.regression._newton.posterior import CoefficientPrior, PublicSetting
@@ -248,7 +248,7 @@ def steps(options: argparse.Namespace) -> None:
             chance = expit(eta)
             response = (generator.random(n) < chance[:n]).astype(np.int64)
             for name, design in (("longest", corner), ("typical", typical)):
-                whole = shortened(np.rint(rows[:n] * design.unit).astype(np.int64), design.norm)
+                whole = shorten_rows(np.rint(rows[:n] * design.unit).astype(np.int64), design.norm)
                 blocks = [RowBlock(whole.astype(np.float64), response)]
                 prior = CoefficientPrior.wide(design, model)
                 asked = PublicSetting(design, model, prior, squared, Relation.REPLACE_ONE, n)

@@ -298,7 +298,7 @@ def hellinger() -> Iterator[Row]:
 def clear_caches() -> None:
     from discreet.mechanisms.hellinger import exponential
 
-    for cache in (exponential._candidates, exponential._enumerated, exponential._envelope):
+    for cache in (exponential._candidates, exponential._enumerate, exponential._envelope):
         cache.cache_clear()
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet_reproductions.hellinger.plan import plan
 
 PAGE = Path(__file__).resolve().parent / "choosing.md"
@@ -47,7 +47,7 @@ def needed() -> str:
             try:
                 found = plan(prior=PRIOR, n=n, within=points / 100, mechanisms="lattice")
                 cells.append(f"{found.epsilon:.2g}")
-            except InvalidInput:  # sampling alone leaves more open
+            except InvalidInputError:  # sampling alone leaves more open
                 cells.append("–")
         rows.append([f"{n}", *cells])
     return table(["n", *(f"± {points} points" for points in TARGETS)], rows)

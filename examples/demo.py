@@ -71,8 +71,8 @@ def without_privacy(values: np.ndarray, levels: tuple[str, ...]) -> discreet.Bet
     """The ordinary posterior under the same uniform prior."""
     counts = [int((values == level).sum()) for level in levels]
     if len(levels) == 2:
-        return discreet.Beta(1, 1).updated(counts)
-    return discreet.Dirichlet((1,) * len(levels)).updated(counts)
+        return discreet.Beta(1, 1).update(counts)
+    return discreet.Dirichlet((1,) * len(levels)).update(counts)
 
 
 def result_table(title: str, release: Release, truth: discreet.Beta | discreet.Dirichlet) -> Table:

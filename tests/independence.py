@@ -28,7 +28,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from discreet._data import binned, clipped_sum, contingency, count_codes, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_bins, count_codes, count_levels, count_texts
 from discreet._declarations import Domain, Relation
 from discreet.errors import DiscreetError
 from discreet.regression._newton.fit import Regression, regression
@@ -408,7 +408,7 @@ def levels(name: str) -> Callable[..., Sums]:
 
 def bins(data: Any, strict: bool, **column: Any) -> Sums:
     given = {"edges": (-1, 0, 1, 2, 1e9), "outside": None if strict else "clip", "missing": "level"}
-    return numbered(binned(data, strict=strict, **given, **column))
+    return numbered(count_bins(data, strict=strict, **given, **column))
 
 
 def total(data: Any, strict: bool, **column: Any) -> Sums:
@@ -566,7 +566,10 @@ def trial(
             ask(rows, person="who", per_person=most, n=n)
             for rows, n in zip([base, *people], [sum(sizes), *sizes], strict=True)
         )
-        held = "InvalidInput" not in (together, *parts)  # another number of records than the bound leaves
+        held = "InvalidInputError" not in (
+            together,
+            *parts,
+        )  # another number of records than the bound leaves
         yield judged(
             base, compared(together, parts, strict=True) if held else "the bound is not held", "people"
         )

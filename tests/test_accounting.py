@@ -12,7 +12,7 @@ import pytest
 import discreet
 from discreet import Guarantee, Odometer, compose, parallel
 from discreet._declarations import Relation
-from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
+from discreet.errors import BudgetExceededError, InvalidInputError, NotPrivateError
 from discreet.privacy.composite_curves import Composed
 from discreet.privacy.curves import Gaussian
 
@@ -158,19 +158,19 @@ def test_many_small_outputs_cost_less_than_their_sum() -> None:
 
 def test_relations_never_mix() -> None:
     for combine in (compose, parallel):
-        with pytest.raises(InvalidInput, match="add-remove and replace-one"):
+        with pytest.raises(InvalidInputError, match="add-remove and replace-one"):
             combine([HALF, REMOVAL])
-    with pytest.raises(InvalidInput, match="add-remove cannot be spent"):
+    with pytest.raises(InvalidInputError, match="add-remove cannot be spent"):
         Odometer(1).spend(REMOVAL)
 
 
 def test_nothing_to_compose_and_wrong_things() -> None:
-    with pytest.raises(InvalidInput, match="nothing to compose"):
+    with pytest.raises(InvalidInputError, match="nothing to compose"):
         compose([])
-    with pytest.raises(InvalidInput, match="not a Guarantee"):
+    with pytest.raises(InvalidInputError, match="not a Guarantee"):
         compose([0.5])  # type: ignore[list-item]
     for count in (0, -1, 1.5, True):
-        with pytest.raises(InvalidInput, match="count"):
+        with pytest.raises(InvalidInputError, match="count"):
             compose([HALF], count=count)  # type: ignore[arg-type]
 
 
@@ -178,7 +178,7 @@ def test_no_guarantee_stays_none() -> None:
     nothing = Guarantee(None)
     assert not compose([HALF, nothing]).is_private
     assert not parallel([HALF, nothing]).is_private
-    with pytest.raises(InvalidInput, match="no differential privacy guarantee"):
+    with pytest.raises(InvalidInputError, match="no differential privacy guarantee"):
         nothing.rdp(2)
 
 
@@ -224,7 +224,7 @@ def test_odometer_by_sums_counts_delta_too() -> None:
     odometer.spend(step)
     with pytest.raises(BudgetExceededError, match="delta 3e-06"):
         odometer.spend(step)
-    with pytest.raises(InvalidInput, match="renyi"):
+    with pytest.raises(InvalidInputError, match="renyi"):
         odometer.spend(GAUSS)
 
 
@@ -275,7 +275,7 @@ def test_an_order_without_a_bound_is_of_no_use_to_the_odometer() -> None:
     ],
 )
 def test_bad_odometer(options: dict[str, object], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         Odometer(**options)  # type: ignore[arg-type]
     with pytest.raises(NotPrivateError):
         Odometer(1).spend(Guarantee(None))
@@ -291,7 +291,7 @@ def test_guarantee_text_and_round_trip() -> None:
     assert "δ = 1e-6" in str(total)
     assert "additive 1e-6" in total.meaning()
     assert str(HALF) == "ε = 0.5 (replace-one)"
-    with pytest.raises(InvalidInput, match="no finite epsilon"):
+    with pytest.raises(InvalidInputError, match="no finite epsilon"):
         total.to_dp(0)
     assert HALF.to_dp(0) is HALF
 
@@ -308,7 +308,7 @@ def test_events() -> None:
     both = compose([HALF, HALF, GAUSS]).to_dp_event()
     assert isinstance(both, dp_event.ComposedDpEvent)
     sampler = discreet.posterior_sampler("direct", "beta", prior=(6, 12), n=10)
-    with pytest.raises(InvalidInput, match="no event"):
+    with pytest.raises(InvalidInputError, match="no event"):
         sampler.guarantee.to_dp_event()
 
 

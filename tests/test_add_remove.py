@@ -11,7 +11,7 @@ from scipy.special import betainc, gammaln
 
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform, gauss_rule
 from discreet._numerics.noises import DiscreteLaplace, RoundedGaussian
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 RANGE = LogUniform(1.0, 1e4)
 
@@ -144,11 +144,11 @@ def test_gauss_rules_have_the_moments() -> None:
 
 
 def test_wrong_things_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="either epsilon"):
+    with pytest.raises(InvalidInputError, match="either epsilon"):
         AddRemovePosterior([1, 2], 1.0)
-    with pytest.raises(InvalidInput, match="low < high"):
+    with pytest.raises(InvalidInputError, match="low < high"):
         LogUniform(2.0, 1.0)
-    with pytest.raises(InvalidInput, match="level"):
+    with pytest.raises(InvalidInputError, match="level"):
         AddRemovePosterior([1, 2], 1.0, epsilon=1.0).interval(1.5)
 
 

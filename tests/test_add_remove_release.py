@@ -20,7 +20,7 @@ from discreet._inference.add_remove import AddRemovePosterior
 from discreet._reporting.report import report
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
-from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput
+from discreet.errors import DataError, GuaranteeMismatchError, InvalidInputError
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from effort import processor_seconds
 from shorthand import groups_request, table_request
@@ -95,7 +95,7 @@ def test_delta_means_gaussian_with_either_relation() -> None:
     ],
 )
 def test_what_does_not_go_together(options: dict[str, Any], match: str) -> None:
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         asked(**options)
 
 
@@ -201,7 +201,7 @@ def test_one_word_leaves_out_who_did_not_answer_in_all_columns(relation: str) ->
     assert plain_groups.domain == spelt_groups.domain
     own = table_request(columns={**places, "answer": Domain(LEVELS, missing="no")}, missing="exclude", **both)
     assert own.domains["answer"].missing == "no"
-    with pytest.raises(InvalidInput, match="missing='skip'"):
+    with pytest.raises(InvalidInputError, match="missing='skip'"):
         table_request(columns=places, missing="skip", **both)
 
 
@@ -221,9 +221,9 @@ def test_groups_hide_their_sizes() -> None:
     assert re.search(r"^x  ", text, re.MULTILINE)
     assert "n =" not in text
     assert "private" in report(release)
-    with pytest.raises(InvalidInput, match="by public column"):
+    with pytest.raises(InvalidInputError, match="by public column"):
         shorthand.groups(frame(RECORDS), sizes=(1, 1, 1), **options)
-    with pytest.raises(InvalidInput, match="private under add-remove"):
+    with pytest.raises(InvalidInputError, match="private under add-remove"):
         release.pooled()
 
 
@@ -335,12 +335,12 @@ def test_rows_words_and_report() -> None:
 def test_a_ledger_mixes_no_relations(tmp_path: Path) -> None:
     ledger = discreet.Ledger(tmp_path / "ledger.db")
     ledger.create("survey", epsilon=2)
-    with pytest.raises((GuaranteeMismatchError, InvalidInput), match="add-remove"):
+    with pytest.raises((GuaranteeMismatchError, InvalidInputError), match="add-remove"):
         asked(ledger=ledger, dataset="survey")
     study = discreet.Study(RECORDS, LEVELS, epsilon=2, ledger=ledger, dataset="hidden")
     release = study.proportions(epsilon=1)
     assert release.guarantee.relation == "add-remove"
-    with pytest.raises((GuaranteeMismatchError, InvalidInput), match="replace-one"):
+    with pytest.raises((GuaranteeMismatchError, InvalidInputError), match="replace-one"):
         shorthand.shares(RECORDS, levels=LEVELS, epsilon=1, ledger=ledger, dataset="hidden")
 
 

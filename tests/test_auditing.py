@@ -18,7 +18,7 @@ from conformance.oracle import datasets, law_matrix, neighbours, worst_delta, wo
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.hellinger import candidate_distances, gap_table
 from discreet._numerics.neighbours import neighbouring_rows
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.independent import LSHist
 from discreet.mechanisms.lattice import Lattice
@@ -95,7 +95,7 @@ def test_a_guarantee_is_of_everything_that_is_published() -> None:
     decoded = discreet.audit(m, of="decoded")
     assert decoded.epsilon < 1e-9, "the decoded counts of this prior are always the same"
     assert "no guarantee" in str(decoded)
-    with pytest.raises(InvalidInput, match="leaves out the noisy counts"):
+    with pytest.raises(InvalidInputError, match="leaves out the noisy counts"):
         decoded.guarantee()
     whole = discreet.audit(m)
     assert whole.everything
@@ -380,19 +380,19 @@ def test_too_large_says_how_large_and_what_fits() -> None:
 
 def test_bad_input() -> None:
     m = discreet.mechanism("lshist", prior=(1, 1), n=5, epsilon=1)
-    with pytest.raises(InvalidInput, match="no log_pmf"):
+    with pytest.raises(InvalidInputError, match="no log_pmf"):
         discreet.audit(object())  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="of='noisy'"):
+    with pytest.raises(InvalidInputError, match="of='noisy'"):
         discreet.audit(m, of="noisy")
-    with pytest.raises(InvalidInput, match="of='all'"):
+    with pytest.raises(InvalidInputError, match="of='all'"):
         discreet.audit(m, of="all")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="epsilon="):
+    with pytest.raises(InvalidInputError, match="epsilon="):
         discreet.audit(m).delta(-1)
-    with pytest.raises(InvalidInput, match="epsilon="):
+    with pytest.raises(InvalidInputError, match="epsilon="):
         discreet.audit(m).delta(math.nan)
-    with pytest.raises(InvalidInput, match="false_alarm_rate"):
+    with pytest.raises(InvalidInputError, match="false_alarm_rate"):
         discreet.audit_sampler(m, false_alarm_rate=0)
-    with pytest.raises(InvalidInput, match="draws"):
+    with pytest.raises(InvalidInputError, match="draws"):
         discreet.audit_sampler(m, draws=10)
 
 

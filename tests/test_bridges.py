@@ -24,7 +24,7 @@ from discreet._inference._likelihoods import (
 )
 from discreet._inference._likelihoods.bridging import ENOUGH
 from discreet._inference._likelihoods.transform import Transform
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from evidence.components import need
 
 NOISES = [
@@ -227,7 +227,7 @@ def test_simulated_values_follow_the_noise(noise):
 
 
 def test_noise_of_sum_zero_has_no_cell_of_its_own():
-    with pytest.raises(InvalidInput, match="NoisyMultinomial"):
+    with pytest.raises(InvalidInputError, match="NoisyMultinomial"):
         bridging.independent(noises.LatticeNoise(2.0))
 
 
@@ -472,9 +472,9 @@ def test_bambi_finds_the_posterior():
         sizes = bambi.Model("z ~ x", names["data"], family=bambi_family(("geometric", 0.25), total=60))
         sizes.build()
         assert np.isfinite(sizes.backend.model.compile_logp()(sizes.backend.model.initial_point()))
-        with pytest.raises(InvalidInput, match="no cell stands alone"):
+        with pytest.raises(InvalidInputError, match="no cell stands alone"):
             bambi_family(("lattice", 2.0))
-        with pytest.raises(InvalidInput, match="fractions"):
+        with pytest.raises(InvalidInputError, match="fractions"):
             bambi.Model("z ~ x", names["data"] + 0.5, family=bambi_family(("geometric", 1.0))).build()
 
 
@@ -501,7 +501,7 @@ def test_bridges_refuse_what_the_noise_cannot_have_produced(library):
         "do not sum to total=4": ("NoisyMultinomial", [1, 2], 4, shares, ("lattice", 2.0)),
         "must not be negative": ("NoisyMultinomial", [1, 2], -4, shares, ("geometric", 1.0)),
     }.items():
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             observe(*arguments)
 
 
@@ -552,7 +552,7 @@ def test_stan_programs():
     total = discreet.noisy_counts([12, 30, -2], noise=("lattice", 4.0), total=40).to_stan()
     assert total.data["total"] == 40
     assert "rexp(length(mu))" in stan.brms_family(("laplace", 2.0))
-    with pytest.raises(InvalidInput, match="no cell stands alone"):
+    with pytest.raises(InvalidInputError, match="no cell stands alone"):
         stan.brms_family(("lattice", 2.0))
-    with pytest.raises(InvalidInput, match="rounded-gaussian"):
+    with pytest.raises(InvalidInputError, match="rounded-gaussian"):
         stan.functions(("rounded-gaussian", 2.0))

@@ -194,7 +194,7 @@ BAD_SCHEMAS = {
     ),
     "a key of a column": ('[columns]\nsmoker = {valuse = ["a", "b"]}\n', 2, "must have values="),
     "n": (SMOKERS.replace("100", "99"), 2, "n=99"),
-    "n text": (SMOKERS.replace("100", '"many"'), 2, "n="),
+    "n text": (SMOKERS.replace("100", '"many"'), 2, "n 'many'"),
     "a key": ("m" + SMOKERS, 2, "did you mean 'n'"),
     "no columns": ("n = 100\n", 2, "needs a table of columns"),
     "no schema": ("never,former", 2, "not valid TOML"),

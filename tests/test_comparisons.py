@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 import shorthand
 from discreet._inference.comparisons import JointDraws, independence
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 @pytest.fixture(scope="module")
@@ -123,19 +123,19 @@ def test_the_bayes_factor_against_a_sum_over_all_tables():
 
 
 def test_names_that_are_not_there(table):
-    with pytest.raises(InvalidInput, match="no column of this table; there are: sex, smoker"):
+    with pytest.raises(InvalidInputError, match="no column of this table; there are: sex, smoker"):
         table.shares("age")
-    with pytest.raises(InvalidInput, match="no level of smoker"):
+    with pytest.raises(InvalidInputError, match="no level of smoker"):
         table.shares("smoker", "sex").difference("maybe", ("f", "m"))
-    with pytest.raises(InvalidInput, match="two groups"):
+    with pytest.raises(InvalidInputError, match="two groups"):
         table.shares("smoker", "sex").ratio("yes", ("f",))
-    with pytest.raises(InvalidInput, match="given"):
+    with pytest.raises(InvalidInputError, match="given"):
         table.shares("smoker").ratio("yes", ("f", "m"))
-    with pytest.raises(InvalidInput, match="given='age' must be one of the two columns"):
+    with pytest.raises(InvalidInputError, match="given='age' must be one of the two columns"):
         table.difference("yes", ("f", "m"), given="age")
-    with pytest.raises(InvalidInput, match="percent"):
+    with pytest.raises(InvalidInputError, match="percent"):
         table.crosstab(percent="cell")
-    with pytest.raises(InvalidInput, match="once"):
+    with pytest.raises(InvalidInputError, match="once"):
         JointDraws(np.ones((1, 4)), {"a": (0, 1), "b": (0, 1)}).margin("a", "a")
     assert table.independence("sex", "smoker").error < 0.2
 

@@ -14,7 +14,12 @@ import pytest
 import discreet
 from discreet._cli import main
 from discreet._documents.answer import load_answer
-from discreet.errors import CorruptReleaseError, GuaranteeMismatchError, InvalidInput, RequestConflictError
+from discreet.errors import (
+    CorruptReleaseError,
+    GuaranteeMismatchError,
+    InvalidInputError,
+    RequestConflictError,
+)
 from test_compatibility import Run, ask, assert_agrees, refused, spent
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # cautions about what is asked again: they have tests
@@ -220,7 +225,7 @@ def test_a_request_is_never_charged_twice(name: str, question: dict[str, Any], o
         return
     before = spent(ledger, question["dataset"])
     data = WRITTEN / "survey.csv" if question["data"] == "survey.csv" else question["data"]
-    with pytest.raises(InvalidInput, match="is unknown"):
+    with pytest.raises(InvalidInputError, match="is unknown"):
         ask(question, data, ledger)
     assert spent(ledger, question["dataset"]) == before
 
@@ -235,9 +240,9 @@ def test_what_protects_near_records_does_not_mix(opened: Any) -> None:
         with pytest.raises(GuaranteeMismatchError):
             ledger.spend(dataset, guarantee, str, plan={"question": "other"})
         assert spent(ledger, dataset) == before
-    with pytest.raises(InvalidInput, match="different relations"):
+    with pytest.raises(InvalidInputError, match="different relations"):
         discreet.compose([near, pure])
-    with pytest.raises(InvalidInput, match="within its part"):
+    with pytest.raises(InvalidInputError, match="within its part"):
         discreet.parallel([near, near])
 
 
@@ -247,7 +252,7 @@ def test_what_protects_near_records_does_not_mix(opened: Any) -> None:
 def test_a_family_that_is_no_longer_made_is_read_only(name: str) -> None:
     sample = load_answer((WRITTEN / f"documents/sample-{name}.json").read_text("utf-8"))
     assert ("not checked" in sample.summary()) is (name == "defined-vector")  # nobody can compute its cost
-    with pytest.raises(InvalidInput, match="no longer made"):
+    with pytest.raises(InvalidInputError, match="no longer made"):
         discreet.posterior_sampler("direct", sample.model, prior=sample.prior_law, n=10)
 
 

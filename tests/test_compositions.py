@@ -11,7 +11,7 @@ from discreet._numerics.count_vectors import Separable, compositions, number_of_
 from discreet._randomness.bulk import uniform_composition
 from discreet._randomness.entropy import SeededEntropy
 from discreet._randomness.weights import IntegerSeparable
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -146,7 +146,7 @@ def test_uniform_compositions() -> None:
 
 @pytest.mark.parametrize("total", [-1, 7])
 def test_unreachable_totals(total: int) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         Separable.of([np.zeros(3), np.zeros(4)], total)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from discreet.privacy import _convolution as convolution
 from discreet.privacy._convolution import Composition, discretise
-from discreet.privacy.composite_curves import Largest, composed
+from discreet.privacy.composite_curves import Largest, compose_curves
 from discreet.privacy.curves import Approximate, Gaussian
 
 
@@ -57,7 +57,7 @@ def compare_with_all_outcomes(seed: int, histories: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(histories):
         parts = random_parts(rng)
-        curve = composed([(Approximate(e, d), 1) for e, d in parts])
+        curve = compose_curves([(Approximate(e, d), 1) for e, d in parts])
         total = float(sum(e for e, _ in parts))
         biggest = float(max(e for e, _ in parts))
         for epsilon in (0.0, biggest / 3, biggest, 0.999 * total, rng.uniform(0, 1) * total):
@@ -81,7 +81,7 @@ def test_tiny_losses_keep_their_digits() -> None:
     """Two outputs of ε = 1e-15: subtracting exponentials would lose all of δ(0) = tanh(ε)/… ≈ ε/2."""
     for size in ("1e-15", "1e-12", "1e-8"):
         epsilon = Fraction(size)
-        curve = composed([(Approximate(epsilon), 2)])
+        curve = compose_curves([(Approximate(epsilon), 2)])
         exact = exact_delta([(epsilon, Fraction(0))] * 2, 0.0)
         assert exact <= Fraction(curve.delta_at(0.0)) <= exact * Fraction(1001, 1000)
 
@@ -114,14 +114,14 @@ def test_losses_on_a_common_grid_are_not_spread() -> None:
 def test_a_loss_just_beyond_a_grid_point_is_not_moved_down_to_it(more: Fraction) -> None:
     losses = [Fraction(1), Fraction(1), Fraction(1, 2) * (1 + more)]
     parts = [(loss, Fraction(0)) for loss in losses]
-    curve = composed([(Approximate(loss), 1) for loss in losses])
+    curve = compose_curves([(Approximate(loss), 1) for loss in losses])
     for share in (1e-15, 1e-14, 1e-13, 1e-12, 1e-9):
         epsilon = 2.5 * (1 - share)
         assert exact_delta(parts, epsilon) <= Fraction(curve.delta_at(epsilon))
 
 
 def test_epsilon_is_where_delta_falls_to_it() -> None:
-    curve = composed(
+    curve = compose_curves(
         [(Approximate(Fraction(i + 1, 37)), 1) for i in range(30)] + [(Gaussian(Fraction(1)), 1)]
     )
     for delta in (1e-2, 1e-6, 1e-10):
@@ -135,11 +135,11 @@ def test_cutting_and_transforms_do_not_change_the_answer(monkeypatch: pytest.Mon
     from discreet.privacy import _convolution as convolution
 
     parts = [(Approximate(Fraction(i + 3, 4001)), 2) for i in range(40)]
-    fast = {e: composed(parts).delta_at(e) for e in (0.01, 0.3, 0.6)}
+    fast = {e: compose_curves(parts).delta_at(e) for e in (0.01, 0.3, 0.6)}
     monkeypatch.setattr(convolution, "_DIRECT", 1 << 60)
     monkeypatch.setattr(convolution, "_SHORT", 1 << 60)
     for epsilon, value in fast.items():
-        plain = composed(parts).delta_at(epsilon)
+        plain = compose_curves(parts).delta_at(epsilon)
         assert plain * (1 - 1e-9) <= value <= plain * (1 + 1e-6)
 
 

@@ -10,7 +10,7 @@ import pytest
 import discreet
 import shorthand
 from discreet._declarations import Domain, Relation, as_counts, as_epsilon, as_integer, as_prior
-from discreet.errors import DataError, DiscreetError, InvalidInput
+from discreet.errors import DataError, DiscreetError, InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 
 
@@ -57,31 +57,31 @@ def test_epsilon_is_an_exact_rational(given: object, held: Fraction) -> None:
     ],
 )
 def test_bad_epsilon(bad: object) -> None:
-    with pytest.raises(InvalidInput, match="epsilon"):
+    with pytest.raises(InvalidInputError, match="epsilon"):
         discreet.mechanism("lshist", prior=(1, 1), n=10, epsilon=bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", ["1e-999999999", "1e999999999"])
 def test_absurd_exponents_are_refused_at_once(bad: str) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         as_epsilon(bad)
 
 
 @pytest.mark.parametrize("bad", [(1,), (), (1, 0), (1, -1), (1, math.nan), (1, math.inf), (1, "a"), 1.0])
 def test_bad_prior(bad: object) -> None:
-    with pytest.raises(InvalidInput, match="prior="):
+    with pytest.raises(InvalidInputError, match="prior="):
         discreet.mechanism("lattice", prior=bad, n=10, epsilon=1)  # type: ignore[arg-type]
 
 
 def test_prior_of_wrong_length() -> None:
-    with pytest.raises(InvalidInput, match="3 parameters for 2 levels"):
+    with pytest.raises(InvalidInputError, match="3 parameters for 2 levels"):
         shorthand.shares([0, 1], levels=(0, 1), epsilon=1, prior=(1, 1, 1))
     assert as_prior(0.5, 3) == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize("bad", [0, -3, 1.5, "ten", None, True])
 def test_bad_n(bad: object) -> None:
-    with pytest.raises(InvalidInput, match="n"):
+    with pytest.raises(InvalidInputError, match="n"):
         discreet.mechanism("lattice", prior=(1, 1), n=bad, epsilon=1)  # type: ignore[arg-type]
 
 
@@ -100,7 +100,7 @@ def test_bad_n(bad: object) -> None:
 def test_bad_counts(bad: object, says: str) -> None:
     m = discreet.mechanism("lattice", prior=(1, 1), n=10, epsilon=1)
     for call in (m.draw, m.log_pmf, m.simulate):
-        with pytest.raises(InvalidInput, match=says):
+        with pytest.raises(InvalidInputError, match=says):
             call(bad)  # type: ignore[operator]
 
 
@@ -109,7 +109,7 @@ def test_counts_stay_exact() -> None:
     assert as_counts((10**30, 1), 2, n) == (10**30, 1)
     assert as_counts(np.array([3, 4]), 2, 7) == (3, 4)
     assert as_counts((3.0, 4.0), 2, 7) == (3, 4)
-    with pytest.raises(InvalidInput, match="too large to be exact"):
+    with pytest.raises(InvalidInputError, match="too large to be exact"):
         as_integer(1e30, "counts")
 
 
@@ -129,14 +129,14 @@ def test_counts_stay_exact() -> None:
     ],
 )
 def test_bad_levels(levels: tuple[object, ...], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
+    with pytest.raises(InvalidInputError, match=says):
         Domain(levels)
 
 
 def test_bad_mapping_targets() -> None:
-    with pytest.raises(InvalidInput, match="other="):
+    with pytest.raises(InvalidInputError, match="other="):
         Domain(("a", "b"), other="c")
-    with pytest.raises(InvalidInput, match="missing="):
+    with pytest.raises(InvalidInputError, match="missing="):
         Domain(("a", "b"), missing="c")
 
 
@@ -158,6 +158,6 @@ def test_guarantee() -> None:
 
 
 def test_errors_are_value_errors_where_people_expect_them() -> None:
-    assert issubclass(InvalidInput, ValueError)
+    assert issubclass(InvalidInputError, ValueError)
     assert issubclass(DataError, ValueError)
-    assert issubclass(InvalidInput, DiscreetError)
+    assert issubclass(InvalidInputError, DiscreetError)

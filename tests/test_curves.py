@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.privacy._convolution import discretise
-from discreet.privacy.composite_curves import Composed, Group, Largest, composed
+from discreet.privacy.composite_curves import Composed, Group, Largest, compose_curves
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 
 HALF = Approximate(Fraction(1, 2))
@@ -86,17 +86,17 @@ def test_far_tail_of_a_gaussian_is_small_and_not_zero() -> None:
 
 @pytest.mark.parametrize("order", [0.99, 0.5, -3, math.nan, math.inf, "x", None])
 def test_orders_from_one_on_only(order: object) -> None:
-    with pytest.raises(InvalidInput, match="order="):
+    with pytest.raises(InvalidInputError, match="order="):
         HALF.rdp(order)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan])
 def test_bad_epsilon_and_delta(value: float) -> None:
-    with pytest.raises(InvalidInput, match="epsilon="):
+    with pytest.raises(InvalidInputError, match="epsilon="):
         HALF.delta_at(value)
-    with pytest.raises(InvalidInput, match="delta="):
+    with pytest.raises(InvalidInputError, match="delta="):
         HALF.epsilon_at(value)
-    with pytest.raises(InvalidInput, match="delta="):
+    with pytest.raises(InvalidInputError, match="delta="):
         HALF.epsilon_at(1.0)
 
 
@@ -104,7 +104,7 @@ def test_conversion_agrees_with_dp_accounting() -> None:
     from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
     orders = [1 + math.exp(x) for x in np.linspace(-3, 8, 4000)]
-    for curve in (HALF, ONE, composed([(HALF, 20), (ONE, 1)])):
+    for curve in (HALF, ONE, compose_curves([(HALF, 20), (ONE, 1)])):
         values = [curve.rdp(order) for order in orders]
         for delta in (1e-3, 1e-6, 1e-9):
             theirs, _ = rdp.compute_epsilon(orders, values, delta)
@@ -118,13 +118,13 @@ def test_conversion_agrees_with_dp_accounting() -> None:
 
 def test_gaussians_merge_exactly() -> None:
     third = Gaussian(Fraction(1, 3))
-    assert composed([(third, 3), (ONE, 2)]) == Gaussian(Fraction(3))
+    assert compose_curves([(third, 3), (ONE, 2)]) == Gaussian(Fraction(3))
 
 
 def test_normal_form_forgets_the_order() -> None:
     other = Approximate(Fraction(1, 7))
-    one = composed([(HALF, 2), (other, 1), (ONE, 1), (HALF, 1)])
-    two = composed([(composed([(ONE, 1), (HALF, 3)]), 1), (other, 1)])
+    one = compose_curves([(HALF, 2), (other, 1), (ONE, 1), (HALF, 1)])
+    two = compose_curves([(compose_curves([(ONE, 1), (HALF, 3)]), 1), (other, 1)])
     assert one == two
     assert isinstance(one, Composed)
     assert sorted(count for _, count in one.parts) == [1, 1, 3]
@@ -135,7 +135,7 @@ def test_normal_form_forgets_the_order() -> None:
     "epsilons", [[0.5], [0.5] * 2, [0.1, 0.9, 0.4], [0.25] * 6, [2.0, 0.01, 0.3, 0.7, 1.1], [0.05] * 10]
 )
 def test_composed_profile_against_all_outcomes(epsilons: list[float]) -> None:
-    curve = composed([(Approximate(Fraction(e)), 1) for e in epsilons] + [(Gaussian(Fraction(0)), 1)])
+    curve = compose_curves([(Approximate(Fraction(e)), 1) for e in epsilons] + [(Gaussian(Fraction(0)), 1)])
     total = math.fsum(epsilons)
     for epsilon in np.linspace(0, 1.1, 23) * total:
         exact = responses(epsilons, float(epsilon))
@@ -153,8 +153,8 @@ def test_composed_delta_keeps_its_digits_far_in_the_tail() -> None:
             * max(0.0, p ** (k - i) * (1 - p) ** i - math.exp(epsilon) * (1 - p) ** (k - i) * p**i)
             for i in range(k + 1)
         )
-        assert exact <= composed([(HALF, k)]).delta_at(epsilon) <= exact * 1.002
-    small = composed([(Gaussian(Fraction(1, 50)), 1), (Approximate(Fraction(1, 100)), 1)])
+        assert exact <= compose_curves([(HALF, k)]).delta_at(epsilon) <= exact * 1.002
+    small = compose_curves([(Gaussian(Fraction(1, 50)), 1), (Approximate(Fraction(1, 100)), 1)])
     assert small.delta_at(2.0) < 1e-20
 
 
@@ -162,7 +162,7 @@ def test_composed_delta_keeps_its_digits_far_in_the_tail() -> None:
 def test_convolution_of_gaussian_profiles_is_a_gaussian(count: int) -> None:
     """Forced through the grid (as one-member maxima), where the answer is known."""
     small = Largest((Gaussian(Fraction(1, 10)), Gaussian(Fraction(1, 20))))
-    curve, exact = composed([(small, count)]), Gaussian(Fraction(count, 10))
+    curve, exact = compose_curves([(small, count)]), Gaussian(Fraction(count, 10))
     for epsilon in (0.1, 1.0, 3.0):
         assert exact.delta_at(epsilon) <= curve.delta_at(epsilon) <= exact.delta_at(epsilon) * 1.01 + 1e-13
 
@@ -172,7 +172,7 @@ def test_composition_agrees_with_dp_accounting() -> None:
 
     theirs = pld.from_randomized_response(2 / (1 + math.exp(0.5)), 2).self_compose(20)
     theirs = theirs.compose(pld.from_gaussian_mechanism(1.0))
-    ours = composed([(HALF, 20), (ONE, 1)])
+    ours = compose_curves([(HALF, 20), (ONE, 1)])
     for delta in (1e-3, 1e-6, 1e-9):
         assert ours.epsilon_at(delta) == pytest.approx(theirs.get_epsilon_for_delta(delta), rel=2e-3)
         assert ours.epsilon_at(delta) <= theirs.get_epsilon_for_delta(delta)
@@ -193,7 +193,7 @@ def test_discrete_law_is_a_law_and_dominates() -> None:
 
 def test_sampler_curves_compose_between_one_and_the_renyi_bound() -> None:
     one = BetaFamily().curve((Fraction(6), Fraction(12)), 100, Fraction(1, 4))
-    ten = composed([(one, 10)])
+    ten = compose_curves([(one, 10)])
     assert one.epsilon_at(1e-6) < ten.epsilon_at(1e-6) < ten.rdp_epsilon_at(1e-6) < 10 * one.epsilon_at(1e-6)
     assert ten.max_order == one.max_order
     assert ten.rdp(3) == pytest.approx(10 * one.rdp(3))
@@ -217,7 +217,7 @@ def test_groups_of_draws_compose() -> None:
     one = BetaFamily().curve((Fraction(6), Fraction(12)), 100, Fraction(1, 4))
     pair = Group(one, 2)
     assert pair.end == math.inf
-    assert pair.epsilon_at(1e-6) < composed([(pair, 3)]).epsilon_at(1e-6) < 3 * pair.epsilon_at(1e-7)
+    assert pair.epsilon_at(1e-6) < compose_curves([(pair, 3)]).epsilon_at(1e-6) < 3 * pair.epsilon_at(1e-7)
 
 
 def test_group_of_an_approximate_guarantee_against_the_worst_mechanism() -> None:
@@ -238,7 +238,7 @@ def test_largest_is_pointwise() -> None:
 
 
 def test_unknown_kind_of_curve() -> None:
-    with pytest.raises(InvalidInput, match="update discreet"):
+    with pytest.raises(InvalidInputError, match="update discreet"):
         Curve.from_dict({"kind": "of tomorrow"})
 
 
@@ -264,7 +264,7 @@ def tiny_settings() -> list[Curve]:
 def test_composition_never_costs_less_than_a_part() -> None:
     """Tiny priors, whose thresholds are no doubles: an earlier version computed their profiles as 0."""
     for curve in tiny_settings():
-        both = composed([(curve, 1), (Approximate(Fraction(1, 10**6)), 1)])
+        both = compose_curves([(curve, 1), (Approximate(Fraction(1, 10**6)), 1)])
         for epsilon in (0.1, 1.0, 3.0):
             assert both.delta_at(epsilon) >= curve.delta_at(epsilon) * (1 - 1e-5)
 
@@ -313,8 +313,8 @@ def test_statistics_between_the_ends_are_covered(n: int, prior: tuple[float, flo
 
 def test_composed_pairs_keep_their_delta() -> None:
     pair = Approximate(Fraction(1, 2), Fraction(1, 1000))
-    assert composed([(pair, 3)]).delta_at(1.5) == pytest.approx(0.003, rel=1e-6)
-    assert composed([(pair, 3)]).delta_at(10.0) >= 0.0029
+    assert compose_curves([(pair, 3)]).delta_at(1.5) == pytest.approx(0.003, rel=1e-6)
+    assert compose_curves([(pair, 3)]).delta_at(10.0) >= 0.0029
 
 
 def test_exact_values_are_rounded_to_the_safe_side() -> None:
@@ -339,14 +339,14 @@ def test_twofold_randomised_response_is_not_understated() -> None:
     with ctx.workprec(400):
         p = 1 / (1 + (-arb("0.1")).exp())
         truth = p * p - arb("0.19998").exp() * (1 - p) ** 2
-        assert Fraction(composed([(tenth, 2)]).delta_at(0.19998)) >= Fraction(float(truth.lower())) * (
+        assert Fraction(compose_curves([(tenth, 2)]).delta_at(0.19998)) >= Fraction(float(truth.lower())) * (
             1 - Fraction(1, 10**15)
         )
 
 
 def test_a_certain_loss_composes_to_a_certain_loss() -> None:
     hopeless = Exponential((0, 10)).curve((Fraction(4.925), Fraction(0.00738)), 30, Fraction(0.954))
-    assert composed([(hopeless, 1), (Approximate(Fraction(1, 10**9)), 1)]).delta_at(0.5) == 1.0
+    assert compose_curves([(hopeless, 1), (Approximate(Fraction(1, 10**9)), 1)]).delta_at(0.5) == 1.0
 
 
 def test_audited_laws_compose_to_less_than_their_epsilon() -> None:

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from discreet._data import count_levels
 from discreet._declarations import Domain
-from discreet.errors import DataError, FileError, InvalidInput
+from discreet.errors import DataError, FileError, InvalidInputError
 
 SMOKER = Domain(("never", "former", "current"))
 MAPPED = Domain(("never", "former", "current"), other="former", missing="current")
@@ -424,7 +424,7 @@ class TestMappings:
         "bad", [-987654, 987654.5, "987654", True, None, float("nan"), float("inf"), 987654e300]
     )
     def test_bad_counts_are_not_quoted(self, bad: Any) -> None:
-        with pytest.raises(InvalidInput, match="whole number") as caught:
+        with pytest.raises(InvalidInputError, match="whole number") as caught:
             count_levels({"never": 1, "former": bad}, SMOKER)
         assert "987654" not in str(caught.value)
 
@@ -461,12 +461,12 @@ class TestRefusedData:
 
     @pytest.mark.parametrize("data", [3, None, b"never", {"never"}, object(), pl.col("v")])
     def test_not_data(self, data: Any) -> None:
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             count_levels(data, SMOKER)
 
     def test_arrays_with_another_number_of_dimensions(self) -> None:
         for array in (np.zeros((2, 2)), np.array(1)):
-            with pytest.raises(InvalidInput, match="dimensions"):
+            with pytest.raises(InvalidInputError, match="dimensions"):
                 count_levels(array, Domain((0, 1)))
 
     @pytest.mark.parametrize(
@@ -498,10 +498,10 @@ class TestRefusedData:
             assert caught.value.__suppress_context__
 
     def test_the_same_column_name_twice(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInput, match="unique"):
+        with pytest.raises(InvalidInputError, match="unique"):
             count_levels(pd.DataFrame([[1, 2]], columns=["v", "v"]), Domain((0, 1)), column="v")
         (tmp_path / "t.csv").write_text("v,v\n0,1\n")
-        with pytest.raises(InvalidInput, match="more than one column"):
+        with pytest.raises(InvalidInputError, match="more than one column"):
             count_levels(tmp_path / "t.csv", Domain((0, 1)), column="v")
 
 
@@ -509,24 +509,24 @@ class TestColumns:
     TABLE = pl.DataFrame({"smoker": ["never"], "age": [3]})
 
     def test_the_nearest_name_is_suggested(self) -> None:
-        with pytest.raises(InvalidInput, match=r"did you mean 'smoker'\?.*'smoker', 'age'"):
+        with pytest.raises(InvalidInputError, match=r"did you mean 'smoker'\?.*'smoker', 'age'"):
             count_levels(self.TABLE, SMOKER, column="Smokr")
-        with pytest.raises(InvalidInput, match=r"does not exist; The columns are: 'smoker', 'age'"):
+        with pytest.raises(InvalidInputError, match=r"does not exist; The columns are: 'smoker', 'age'"):
             count_levels(self.TABLE, SMOKER, column="xyzzy")
 
     def test_which_column(self) -> None:
-        with pytest.raises(InvalidInput, match=r"Name it, one of: 'smoker', 'age'"):
+        with pytest.raises(InvalidInputError, match=r"Name it, one of: 'smoker', 'age'"):
             count_levels(self.TABLE, SMOKER)
         assert count_levels(self.TABLE.select("smoker"), SMOKER) == (1, 0, 0)
 
     def test_long_lists_of_columns_are_cut(self) -> None:
         wide = pl.DataFrame({f"c{i}": [1] for i in range(100)})
-        with pytest.raises(InvalidInput, match=r"'c19', …$"):
+        with pytest.raises(InvalidInputError, match=r"'c19', …$"):
             count_levels(wide, SMOKER)
 
     def test_a_column_has_no_columns(self) -> None:
         for data in (["never"], np.array(["never"]), {"never": 1}):
-            with pytest.raises(InvalidInput, match="one column already"):
+            with pytest.raises(InvalidInputError, match="one column already"):
                 count_levels(data, SMOKER, column="smoker")
 
 
@@ -625,17 +625,17 @@ class TestFiles:
     def test_csv_always_needs_a_column(self, name: str, tmp_path: Path) -> None:
         for content in (f"{SECRET}\nnever\n", f"{SECRET}\t{SECRET},{SECRET}\nnever\tnever,x\n"):
             path = self.write(tmp_path, name, content)
-            with pytest.raises(InvalidInput, match=r"first line .* must name the columns") as one:
+            with pytest.raises(InvalidInputError, match=r"first line .* must name the columns") as one:
                 count_levels(path, SMOKER)
             with pytest.raises(
-                InvalidInput, match=r"does not exist; The first line.* has \d;.*record"
+                InvalidInputError, match=r"does not exist; The first line.* has \d;.*record"
             ) as two:
                 count_levels(path, SMOKER, column="v")
             assert SECRET not in f"{one.value}{two.value}"
 
     def test_csv_names_are_shown_only_when_near(self, tmp_path: Path) -> None:
         path = self.write(tmp_path, "t.csv", f"{SECRET},smoker\n1,never\n")
-        with pytest.raises(InvalidInput, match=r"did you mean 'smoker'\?.* has 2;") as caught:
+        with pytest.raises(InvalidInputError, match=r"did you mean 'smoker'\?.* has 2;") as caught:
             count_levels(path, SMOKER, column="Smokr")
         assert SECRET not in str(caught.value)
 
@@ -691,11 +691,11 @@ class TestFiles:
             ("Smokr", r"did you mean 'smoker'\?"),
             ("q", "not exist"),
         ):
-            with pytest.raises(InvalidInput, match=f"{match}.*: 'age', 'smoker'$") as caught:
+            with pytest.raises(InvalidInputError, match=f"{match}.*: 'age', 'smoker'$") as caught:
                 count_levels(path, SMOKER, column=column)
             assert SECRET not in str(caught.value)
         for rows in ([{"v": 1}, {"v": 2}, {"w": 3}], [{}, {}]):
-            with pytest.raises(InvalidInput, match="which column"):
+            with pytest.raises(InvalidInputError, match="which column"):
                 count_levels(self.write(tmp_path, "t.json", json.dumps(rows)), SMOKER)
 
     def test_json_entries_that_are_no_records(self, tmp_path: Path) -> None:

@@ -23,12 +23,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tables
-from discreet._data import ClippedSum, Glob, binned, clipped_sum, contingency, count_levels, sql
+from discreet._data import ClippedSum, Glob, clipped_sum, contingency, count_bins, count_levels, sql
 from discreet._data import engines as engines_module
 from discreet._data import files as files_module
 from discreet._data.grids import Grid
 from discreet._declarations import Domain
-from discreet.errors import DataError, FileError, InvalidInput, TooLargeError
+from discreet.errors import DataError, FileError, InvalidInputError, TooLargeError
 from tables import EDGES, LEVELS, STATISTICS, STEPS, TABLES, Row, expected, measured
 
 SECRET = "S3CRET-value-of-a-record"
@@ -99,10 +99,10 @@ def test_python_values_agree_with_the_oracle() -> None:
             sum(codes),
             sum(j * j for j in codes),
         )
-    assert binned(values, edges=EDGES, outside="level", missing="level") == tables.histogram(bins, 5)
+    assert count_bins(values, edges=EDGES, outside="level", missing="level") == tables.histogram(bins, 5)
     assert clipped_sum({1: 10**30, 0.5: 2}, bounds=(0, 2), steps=4).total == 10**30 + 1
     array = np.array([0.5, 1.25, np.nan])
-    assert binned(array, edges=(0, 1, 2), missing="level") == (1, 1, 1)
+    assert count_bins(array, edges=(0, 1, 2), missing="level") == (1, 1, 1)
 
 
 @given(
@@ -138,9 +138,9 @@ def test_squares_need_more_than_64_bits(monkeypatch: pytest.MonkeyPatch) -> None
     frame = engines_module.as_frame(duckdb.sql("SELECT 1.0 AS v FROM range(5)"))
     assert frame is not None
     table = engines_module.as_table(frame, {"v": Grid((0, 1), None, False, None)}, None)
-    few = engines_module._grouped(table, None)
+    few = engines_module._group_codes(table, None)
     many = few.with_columns(nw.col("records") * 2**38)
-    monkeypatch.setattr(engines_module, "_grouped", lambda *_: many)
+    monkeypatch.setattr(engines_module, "_group_codes", lambda *_: many)
     _, (_, first, second) = engines_module.sum_codes(table, None)
     assert first == 5 * 2**38 * 2**16
     assert second == 5 * 2**38 * 2**32
@@ -233,15 +233,17 @@ class TestContributions:
 
     def test_n_must_be_declared_where_it_depends_on_a_person(self) -> None:
         table = tables.arrow(self.ROWS)
-        with pytest.raises(InvalidInput, match=r"per_person=2 needs n=NUMBER.*With per_person=1"):
+        with pytest.raises(InvalidInputError, match=r"per_person=2 needs n=NUMBER.*With per_person=1"):
             count_levels(table, LEVELS, column="text", person="who", per_person=2)
-        with pytest.raises(InvalidInput, match=r"n=5 was declared.*another number of records with at most 2"):
+        with pytest.raises(
+            InvalidInputError, match=r"n=5 was declared.*another number of records with at most 2"
+        ):
             count_levels(table, LEVELS, column="text", person="who", per_person=2, n=5)
-        with pytest.raises(InvalidInput, match="n=5 was declared") as caught:
+        with pytest.raises(InvalidInputError, match="n=5 was declared") as caught:
             contingency(table, {"text": LEVELS}, n=5)
         assert "6" not in str(caught.value)
         assert contingency(table, {"text": LEVELS}, n=6).tolist() == [1, 4, 1, 0]
-        with pytest.raises(InvalidInput, match="n=3 was declared"):
+        with pytest.raises(InvalidInputError, match="n=3 was declared"):
             clipped_sum(table, column="real", bounds=(0, 1), n=3)
 
     @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ class TestContributions:
         ],
     )
     def test_refused(self, options: dict[str, Any], match: str) -> None:
-        with pytest.raises((InvalidInput, DataError), match=match):
+        with pytest.raises((InvalidInputError, DataError), match=match):
             count_levels(tables.arrow(self.ROWS), LEVELS, column="text", **options)
 
     @pytest.mark.parametrize("engine", TABLES)
@@ -302,7 +304,7 @@ class TestContributions:
         assert SECRET not in str(caught.value)
 
     def test_python_values_have_no_people(self) -> None:
-        with pytest.raises(InvalidInput, match="person='who' is for tables and files"):
+        with pytest.raises(InvalidInputError, match="person='who' is for tables and files"):
             count_levels(["a"], LEVELS, person="who", per_person=1)
 
 
@@ -313,7 +315,7 @@ BAD: dict[str, Callable[[Any], Any]] = {
     "contingency": lambda t: contingency(t, {"text": Domain(("a", "b")), "whole": Domain((0, 1))}),
     "clipped sum": lambda t: clipped_sum(t, column="real", bounds=(0, 1)),
     "clipped counts": lambda t: clipped_sum(t, column="real", bounds=(0, 10**4), integers=True, missing=0),
-    "binned": lambda t: binned(t, column="real", edges=(0, 1, 2), missing="level"),
+    "binned": lambda t: count_bins(t, column="real", edges=(0, 1, 2), missing="level"),
 }
 
 
@@ -345,9 +347,9 @@ def test_unknown_columns(engine: str, tmp_path: Path) -> None:
     for call in (
         lambda: contingency(table, {"txt": LEVELS, "whole": tables.WHOLES}),
         lambda: clipped_sum(table, column="Text ", bounds=(0, 1)),
-        lambda: binned(table, column="tex", edges=EDGES),
+        lambda: count_bins(table, column="tex", edges=EDGES),
     ):
-        with pytest.raises(InvalidInput, match=r"does not exist; did you mean 'text'\?"):
+        with pytest.raises(InvalidInputError, match=r"does not exist; did you mean 'text'\?"):
             call()
 
 
@@ -368,7 +370,7 @@ def test_unknown_columns(engine: str, tmp_path: Path) -> None:
 def test_columns_that_are_no_numbers(column: Any) -> None:
     for call in (
         lambda: clipped_sum(column, bounds=(0, 1)),
-        lambda: binned(column, edges=(0, 1, 2), outside="clip", missing="level"),
+        lambda: count_bins(column, edges=(0, 1, 2), outside="clip", missing="level"),
     ):
         with pytest.raises(DataError, match=r"type \w+ cannot be") as caught:
             call()
@@ -377,7 +379,7 @@ def test_columns_that_are_no_numbers(column: Any) -> None:
 
 def test_values_that_are_no_numbers(tmp_path: Path) -> None:
     values = [1.0, SECRET, [1], {"a": 1}, 1j]
-    for call in (clipped_sum, binned):
+    for call in (clipped_sum, count_bins):
         options: Any = {"bounds": (0, 1)} if call is clipped_sum else {"edges": (0, 1, 2), "outside": "level"}
         for data in (values, pd.Series(values, dtype=object)):
             with pytest.raises(DataError, match="4 of 5 records hold no number") as caught:
@@ -418,7 +420,7 @@ def test_numbers_in_csv_are_read_one_by_one(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="1 of 2 records hold no number"):
             clipped_sum(path, column="v", bounds=(0, 1))
     path.write_text("v,w\nnan,x\nNaN,x\n,x\n1,x\n")
-    assert binned(path, column="v", edges=(0, 1, 2), missing="level") == (0, 1, 3)
+    assert count_bins(path, column="v", edges=(0, 1, 2), missing="level") == (0, 1, 3)
 
 
 def test_a_first_line_of_numbers_is_a_record(tmp_path: Path) -> None:
@@ -454,7 +456,7 @@ def test_a_first_line_of_numbers_is_a_record(tmp_path: Path) -> None:
     ],
 )
 def test_bad_bounds(options: dict[str, Any], match: str) -> None:
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         clipped_sum([1], **options)
 
 
@@ -474,21 +476,21 @@ def test_bad_bounds(options: dict[str, Any], match: str) -> None:
     ],
 )
 def test_bad_edges(options: dict[str, Any], match: str) -> None:
-    with pytest.raises(InvalidInput, match=match):
-        binned([1], **options)
+    with pytest.raises(InvalidInputError, match=match):
+        count_bins([1], **options)
 
 
 @pytest.mark.slow
 def test_bins() -> None:
     values = [-1, 0, 0.5, 1, 1.9, 2, 2.1]
-    assert binned(values[1:-1], edges=(0, 1, 2)) == (2, 3)
-    assert binned(values, edges=(0, 1, 2), outside="clip") == (3, 4)
-    assert binned(values, edges=(0, 1, 2), outside="level") == (2, 3, 2)
-    assert binned([*values, None], edges=(-math.inf, 0, math.inf), missing="level") == (1, 6, 1)
-    many = binned(pl.Series(range(1000)), edges=range(1001))
+    assert count_bins(values[1:-1], edges=(0, 1, 2)) == (2, 3)
+    assert count_bins(values, edges=(0, 1, 2), outside="clip") == (3, 4)
+    assert count_bins(values, edges=(0, 1, 2), outside="level") == (2, 3, 2)
+    assert count_bins([*values, None], edges=(-math.inf, 0, math.inf), missing="level") == (1, 6, 1)
+    many = count_bins(pl.Series(range(1000)), edges=range(1001))
     assert many == (1,) * 999 + (1,)
     for table in (pl.Series(range(1000)), pd.Series(range(1000)), pa.array(range(1000))):
-        assert binned(table, edges=range(0, 1001, 2)) == (2,) * 500
+        assert count_bins(table, edges=range(0, 1001, 2)) == (2,) * 500
 
 
 def test_bins_and_grids_of_whole_numbers_of_every_width() -> None:
@@ -496,14 +498,14 @@ def test_bins_and_grids_of_whole_numbers_of_every_width() -> None:
     values = [-(2**63), -3, -2, -1, 0, 4, 5, 6, 2**53 + 1, 2**63 - 1]
     small = [value for value in values if 0 <= value < 256]
     for make in (pl.Series, pd.Series, pa.array, list):
-        assert binned(make(values), edges=(-2, 0, 5), outside="level") == (2, 3, 5)
-        assert binned(make(values), edges=(-2, 0, 5), outside="clip") == (4, 6)
-        assert binned(make(values), edges=(-math.inf, -2.5, math.inf)) == (2, 8)
+        assert count_bins(make(values), edges=(-2, 0, 5), outside="level") == (2, 3, 5)
+        assert count_bins(make(values), edges=(-2, 0, 5), outside="clip") == (4, 6)
+        assert count_bins(make(values), edges=(-math.inf, -2.5, math.inf)) == (2, 8)
         assert clipped_sum(make(values), bounds=(-2.5, 5.5), steps=16).total == Fraction(35, 2)
     for column in (pl.Series(small, dtype=pl.UInt8), pa.array(small, pa.uint8()), np.array(small, np.uint8)):
-        assert binned(column, edges=(-300, 1, 5, 300)) == (1, 1, 2)
-        assert binned(column, edges=(-9, -5, -1), outside="level") == (0, 0, 4)
-        assert binned(column, edges=(300, 400, 500), outside="clip") == (4, 0)
+        assert count_bins(column, edges=(-300, 1, 5, 300)) == (1, 1, 2)
+        assert count_bins(column, edges=(-9, -5, -1), outside="level") == (0, 0, 4)
+        assert count_bins(column, edges=(300, 400, 500), outside="clip") == (4, 0)
         assert clipped_sum(column, bounds=(-7, -5), integers=True).total == -20
         assert clipped_sum(column, bounds=(300, 305), integers=True).total == 1200
 
@@ -605,12 +607,12 @@ class TestContingency:
 
     def test_refused(self) -> None:
         for domains in ({}, [Domain((0, 1))], None):
-            with pytest.raises(InvalidInput, match="must map each column to its Domain"):
+            with pytest.raises(InvalidInputError, match="must map each column to its Domain"):
                 contingency(pl.DataFrame({"a": [1]}), domains)  # type: ignore[arg-type]
         for data in ([1, 2], {"a": 1}):
-            with pytest.raises(InvalidInput, match=r"needs a table or a file|is for tables and files"):
+            with pytest.raises(InvalidInputError, match=r"needs a table or a file|is for tables and files"):
                 contingency(data, {"a": Domain((0, 1))})
-            with pytest.raises(InvalidInput, match="needs a table or a file"):
+            with pytest.raises(InvalidInputError, match="needs a table or a file"):
                 contingency(data, {"a": Domain((0, 1)), "b": Domain((0, 1))})
         wide = Domain(tuple(range(1001)))
         with pytest.raises(TooLargeError, match="1002001 cells"):
@@ -742,7 +744,7 @@ class TestSQL:
         ],
     )
     def test_bad_queries(self, query: str, match: str) -> None:
-        with pytest.raises(InvalidInput, match=match):
+        with pytest.raises(InvalidInputError, match=match):
             sql(query, t=pl.DataFrame({"v": ["a"]}))
 
     def test_records_that_fail_are_not_quoted(self, tmp_path: Path) -> None:
@@ -757,10 +759,10 @@ class TestSQL:
 
     def test_tables_of_other_engines_and_formats(self, tmp_path: Path) -> None:
         (tmp_path / "t.json").write_text('[{"v": 1}]')
-        with pytest.raises(InvalidInput, match="JSON is counted directly"):
+        with pytest.raises(InvalidInputError, match="JSON is counted directly"):
             sql("SELECT 1", t=tmp_path / "t.json")
         for table in ([1], 3, duckdb.sql("SELECT 1 AS v")):
-            with pytest.raises(InvalidInput, match=r"table 't' of type .* cannot be queried"):
+            with pytest.raises(InvalidInputError, match=r"table 't' of type .* cannot be queried"):
                 sql("SELECT 1", t=table)
 
 
@@ -774,13 +776,13 @@ def test_a_column_of_many_distinct_values_needs_no_memory(
     )
     domain = Domain(("value-number-7", "x"), other="x")
     plans = []
-    original = engines_module._grouped
+    original = engines_module._group_codes
 
     def grouped(table: Any, most: Any) -> Any:
         plans.append(bool(table.groups))
         return original(table, most)
 
-    monkeypatch.setattr(engines_module, "_grouped", grouped)
+    monkeypatch.setattr(engines_module, "_group_codes", grouped)
     assert count_levels(path, domain, column="v") == (1, 399999)
     assert plans == [True]
     monkeypatch.setattr(files_module, "FEW_MB", 16)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from discreet import Beta, Dirichlet
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 shapes = st.floats(0.2, 500)
 
@@ -73,8 +73,8 @@ def test_density_outside_the_simplex_is_zero() -> None:
 
 
 def test_update_and_samples() -> None:
-    assert Beta(1, 1).updated((3, 4)) == Beta(4, 5)
-    assert Dirichlet((1, 2, 3)).updated((3, 0, 1)) == Dirichlet((4, 2, 4))
+    assert Beta(1, 1).update((3, 4)) == Beta(4, 5)
+    assert Dirichlet((1, 2, 3)).update((3, 0, 1)) == Dirichlet((4, 2, 4))
     draws = Dirichlet((4, 2, 4)).sample(50_000, seed=1)
     np.testing.assert_allclose(draws.mean(axis=0), [0.4, 0.2, 0.4], atol=0.01)
     assert Beta(4, 2).sample(10, seed=1).shape == (10,)
@@ -96,7 +96,7 @@ def test_density_of_large_parameters(a: float) -> None:
 
 
 def test_huge_counts() -> None:
-    posterior = Beta(1, 1).updated((10**24, 3 * 10**24))
+    posterior = Beta(1, 1).update((10**24, 3 * 10**24))
     assert posterior.mean() == pytest.approx(0.25)
     low, high = posterior.interval()
     assert low <= 0.25 <= high
@@ -106,18 +106,18 @@ def test_huge_counts() -> None:
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 95, math.nan])
 def test_bad_level(level: float) -> None:
-    with pytest.raises(InvalidInput, match="level"):
+    with pytest.raises(InvalidInputError, match="level"):
         Beta(1, 1).interval(level)
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InvalidInput, match="kind"):
+    with pytest.raises(InvalidInputError, match="kind"):
         Beta(1, 1).interval(0.9, "hpd")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="index"):
+    with pytest.raises(InvalidInputError, match="index"):
         Dirichlet((1, 1, 1)).marginal(3)
-    with pytest.raises(InvalidInput, match="prior"):
+    with pytest.raises(InvalidInputError, match="prior"):
         Dirichlet((1, 0, 1))
-    with pytest.raises(InvalidInput, match="negative"):
-        Beta(1, 1).updated((-1, 4))
-    with pytest.raises(InvalidInput, match="theta"):
+    with pytest.raises(InvalidInputError, match="negative"):
+        Beta(1, 1).update((-1, 4))
+    with pytest.raises(InvalidInputError, match="theta"):
         Dirichlet((1, 1, 1)).pdf((0.5, 0.5))

@@ -22,7 +22,7 @@ from discreet._documents.answer import load_answer
 from discreet._documents.base import write_document
 from discreet._reporting.report import report
 from discreet.answers.selected import Discovered
-from discreet.errors import CorruptReleaseError, FileError, InvalidInput, PrivacyWarning, TooLargeError
+from discreet.errors import CorruptReleaseError, FileError, InvalidInputError, PrivacyWarning, TooLargeError
 from discreet.mechanisms.discovery import Discovery
 
 WORDS = ["tea"] * 400 + ["coffee"] * 90 + [None] * 7 + [f"once-{i}" for i in range(50)]
@@ -80,7 +80,7 @@ def test_the_same_counts_everywhere(tmp_path: Path) -> None:
     assert count_texts([1, True, 1.0, [], {}, "1"]) == {"1": 3, "True": 1, "[]": 1, "{}": 1}
     (tmp_path / "none.csv").write_text("w\n")
     assert count_texts(tmp_path / "none.csv", "w") == {}
-    with pytest.raises(InvalidInput, match="does not exist"):
+    with pytest.raises(InvalidInputError, match="does not exist"):
         count_texts(frame, "v")
 
 
@@ -128,9 +128,9 @@ def test_engines_that_take_values_as_equal_keep_them_apart(tmp_path: Path) -> No
     for values in ([-0.0, 0.0], [0.0, -0.0]):
         assert count_texts(np.array(values)) == count_texts(pl.Series(values)) == {"0": 2}
     assert count_texts(pd.DataFrame({"w": [1, 2, None]})) == {"1": 1, "2": 1}  # floats, to pandas
-    with pytest.raises(InvalidInput, match="every count in a mapping"):
+    with pytest.raises(InvalidInputError, match="every count in a mapping"):
         count_texts({"a": -5})
-    with pytest.raises(InvalidInput, match="Parquet, CSV"):
+    with pytest.raises(InvalidInputError, match="Parquet, CSV"):
         count_texts(tmp_path / "w.json", "w")
 
 
@@ -139,7 +139,7 @@ def test_errors_of_files_show_no_record(tmp_path: Path) -> None:
     path.write_text("secret,x\na,1\nb,2,3\n")
     with pytest.raises(FileError, match="see line 3"):
         count_texts(path, "x")
-    with pytest.raises(InvalidInput, match="does not exist") as raised:
+    with pytest.raises(InvalidInputError, match="does not exist") as raised:
         count_texts(path, "w")
     assert "secret" not in str(raised.value)
 
@@ -168,7 +168,7 @@ def test_what_does_not_go_together_is_said_before_data_are_opened(
     given = {"values": "discover", "epsilon": 1, "delta": "1e-6", **options}
     column = {name: given.pop(name) for name in ("values", "other", "missing", "public") if name in given}
     about = {name: given.pop(name) for name in ("n", "person", "per_person") if name in given}
-    with pytest.raises((InvalidInput, TooLargeError), match=match):
+    with pytest.raises((InvalidInputError, TooLargeError), match=match):
         discreet.Proportions("w", **given).request(
             discreet.Schema({"w": discreet.Category(**column)}, **about)
         )

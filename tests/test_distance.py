@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import discreet
 from discreet._numerics.log_gamma import log_gamma_gap, stirling_remainder
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 def exact_gap(a: float, b: float) -> float:
@@ -79,7 +79,7 @@ def test_vectorised_over_leading_axes() -> None:
     ("a", "b"), [((1, 2), (1, 2, 3)), ((0, 1), (1, 1)), ((1, math.nan), (1, 1)), (3, 4), ((1,), (1,))]
 )
 def test_bad_input(a: object, b: object) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         discreet.hellinger(a, b)
 
 

@@ -359,11 +359,11 @@ def test_intervals_are_calibrated(name: str, sampler: str) -> None:
         if name == "beta":
             wrong: Any = stats.beta(prior[0] + n * value, prior[1] + n * (1 - value))
         elif name == "gaussian":
-            wrong = start.updated(n * value, n, 1.0)
+            wrong = start.update(n * value, n, 1.0)
         elif name == "poisson":
-            wrong = start.updated(n * value, n)
+            wrong = start.update(n * value, n)
         else:
-            wrong = start.updated(n / value, n, "exponential")
+            wrong = start.update(n / value, n, "exponential")
         naive[i] = wrong.cdf(theta)
     assert stats.kstest(ranks, "uniform").pvalue > 1e-9
     assert stats.kstest(naive, "uniform").pvalue < 1e-9

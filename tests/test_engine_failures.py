@@ -18,9 +18,9 @@ import discreet
 import shorthand
 from discreet._cli import main
 from discreet._data import (
-    binned,
     clipped_sum,
     contingency,
+    count_bins,
     count_codes,
     count_levels,
     engines,
@@ -28,7 +28,7 @@ from discreet._data import (
     rows,
     sql,
 )
-from discreet._data.withheld import fetch, ours, withheld
+from discreet._data.withheld import fetch, ours, redact_errors
 from discreet._declarations import Domain
 from discreet._randomness.entropy import SeededEntropy
 from discreet._studio.shell import problem
@@ -85,7 +85,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "levels per person": lambda data: count_levels(
         data, LEVELS, column="smoker", person="person", per_person=1
     ),
-    "bins": lambda data: binned(data, edges=(0, 35, 45, 60), column="age"),
+    "bins": lambda data: count_bins(data, edges=(0, 35, 45, 60), column="age"),
     "sum": lambda data: clipped_sum(data, bounds=(0, 100), column="age"),
     "table": lambda data: contingency(data, {"smoker": LEVELS, "person": LEVELS_OF_PEOPLE}).tolist(),
     "mean": lambda data: mean_request(column="age", bounds=(0, 100), epsilon=1).read(data),
@@ -107,7 +107,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     def plant(times: int, error: BaseException | None = None) -> list[int]:
         asked = [0]
 
-        @withheld
+        @redact_errors
         def failing(aggregate: Any) -> list[tuple[Any, ...]]:
             asked[0] += 1
             if asked[0] <= times:

@@ -35,7 +35,7 @@ def build(counts: tuple[int, ...], prior: tuple[float, ...], rate: float, narrow
 
 def bound_and_value(e: Envelope, b: tuple[int, ...]) -> tuple[int, int]:
     """The integers that decide whether b is kept, as ``draw`` computes them."""
-    unit, bound = e._scale[1], e._bound(b)
+    unit, bound = e._scale[1], e._envelope_at(b)
     mantissa, exponent = dyadic(height(sum(s.at(x) for s, x in zip(e._sides, b, strict=True)), e.rate))
     shift = int(exponent) - 52 - unit
     return bound << max(-shift, 0), int(mantissa) << max(shift, 0)
@@ -61,7 +61,7 @@ def test_the_envelope_dominates_and_its_masses_are_exact(
     for b in rows:
         bound, value = bound_and_value(e, b)
         assert 0 < value <= bound
-        total += e._bound(b)
+        total += e._envelope_at(b)
     # Summed over all candidates the envelope is what its normalisers say, to the last bit.
     assert total == sum(e._masses)
 

@@ -13,9 +13,9 @@ import pytest
 import shorthand
 from discreet._cli import main
 from discreet._data import (
-    binned,
     clipped_sum,
     contingency,
+    count_bins,
     count_codes,
     count_levels,
     count_texts,
@@ -23,7 +23,7 @@ from discreet._data import (
     sql,
 )
 from discreet._declarations import Domain
-from discreet.errors import DiscreetError, FileError, InvalidInput, TooLargeError
+from discreet.errors import DiscreetError, FileError, InvalidInputError, TooLargeError
 from workbooks import workbook
 
 SECRET = "Zyx7secret"
@@ -49,7 +49,7 @@ def test_cells_keep_their_types(survey: Path) -> None:
     assert count_levels(survey, SMOKER, column="smoker") == (1, 1, 1, 1)
     ages = clipped_sum(survey, column="age", bounds=(0, 100), steps=200, missing=0)
     assert (ages.n, float(ages.total)) == (4, 72.5)
-    assert binned(survey, column="age", edges=(0, 40, 100), missing="level") == (2, 1, 1)
+    assert count_bins(survey, column="age", edges=(0, 40, 100), missing="level") == (2, 1, 1)
     waves = Domain((True, False, "-"), missing="-")
     assert count_levels(survey, waves, column="wave") == (2, 2, 0)
     days = Domain(("2024-05-31", "2024-05-31T12:00:00", "1900-01-01", "-"), missing="-")
@@ -203,9 +203,9 @@ def test_everything_that_takes_a_file_takes_a_sheet(
 
 
 def test_a_column_is_asked_for_by_name(survey: Path) -> None:
-    with pytest.raises(InvalidInput, match="which column"):
+    with pytest.raises(InvalidInputError, match="which column"):
         count_levels(survey, SMOKER)
-    with pytest.raises(InvalidInput, match="did you mean 'smoker'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'smoker'"):
         count_levels(survey, SMOKER, column="smokers")
 
 
@@ -213,7 +213,7 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path = workbook(tmp_path / "t.xlsx", {"a": [HEAD, *ROWS]})
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(
-        InvalidInput, match=r"openpyxl, which reads Excel files, is not installed: pip.*excel"
+        InvalidInputError, match=r"openpyxl, which reads Excel files, is not installed: pip.*excel"
     ):
         count_levels(path, SMOKER, column="smoker")
 

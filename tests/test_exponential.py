@@ -15,7 +15,7 @@ import shorthand
 from conformance.oracle import law_matrix, worst_delta, worst_loss
 from discreet._numerics.log_gamma import log_gamma_gap
 from discreet.answers.release import Release
-from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, TooLargeError
+from discreet.errors import InvalidInputError, NoiseWarning, NotPrivateError, TooLargeError
 from discreet.mechanisms.hellinger._envelope import height
 from discreet.mechanisms.hellinger.exponential import log_error
 
@@ -97,7 +97,7 @@ def test_calibrated_ehdl_has_a_name_of_its_own() -> None:
     )
     assert r.mechanism == "ehdl-calibrated"
     assert discreet.mechanism(r.mechanism, **r.parameters) == m
-    with pytest.raises(InvalidInput, match="no theorem"):
+    with pytest.raises(InvalidInputError, match="no theorem"):
         _ = build("ehdl", prior=(1, 1), n=30, epsilon=0.8, calibration="theorem").strength  # type: ignore[attr-defined]
 
 
@@ -137,9 +137,9 @@ def test_exact_calibration_buys_accuracy() -> None:
 def test_paper_sensitivity_is_refused_where_it_is_too_small() -> None:
     assert discreet.global_sensitivity(20, (1, 1.5), "paper") == pytest.approx(0.46325, abs=1e-5)
     build("ehd", prior=(1, 1.5), n=20, epsilon=1, sensitivity="paper")
-    with pytest.raises(InvalidInput, match="too small"):
+    with pytest.raises(InvalidInputError, match="too small"):
         build("ehd", prior=(1, 0.5), n=20, epsilon=1, sensitivity="paper")
-    with pytest.raises(InvalidInput, match="'tight' or 'paper'"):
+    with pytest.raises(InvalidInputError, match="'tight' or 'paper'"):
         build("ehd", prior=(1, 1), n=20, epsilon=1, sensitivity="loose")
 
 
@@ -162,7 +162,7 @@ def test_mbeta_calibrated_exactly_uses_what_the_definition_leaves(prior: tuple[f
     left = 5e-4 - worst_delta(*law_matrix(exact), 0.8)
     assert -1e-12 <= left < 5e-6  # within what was asked, and next to nothing unused
     assert exact.guarantee.exact_delta <= Fraction("5e-4")
-    with pytest.raises(InvalidInput, match="calibration='best'"):
+    with pytest.raises(InvalidInputError, match="calibration='best'"):
         build("mbeta", calibration="best", **asked)
     with pytest.raises(TooLargeError, match="too many"):
         _ = build("mbeta", prior=(1, 1), n=20_000, epsilon=0.5, delta="1e-6", calibration="exact").guarantee
@@ -249,7 +249,7 @@ def test_log_error_covers_the_real_error() -> None:
     ],
 )
 def test_bad_options(name: str, options: dict[str, object], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
+    with pytest.raises(InvalidInputError, match=says):
         build(name, prior=(1, 1), n=10, epsilon=1, **options)
 
 
@@ -315,7 +315,7 @@ def test_defects_that_were_found_by_review() -> None:
         build("ehd", prior=(1, 1), n=10, epsilon="1e-12", calibration="exact")
     with pytest.raises(TooLargeError, match="windows"):
         build("ehdl", prior=(1, 1), n=2**53, epsilon=10).draw((2**53, 0), acknowledge_not_private=True)
-    with pytest.raises(InvalidInput, match="at most 1e300"):
+    with pytest.raises(InvalidInputError, match="at most 1e300"):
         build("ehds", prior=(1.7e308, 1.7e308, 1), n=10, epsilon=1)
     many = build("ehds", prior=(1,) * 200, n=100, epsilon=1)
     assert sum(many.draw((1,) * 100 + (0,) * 100)) == 100

@@ -18,7 +18,7 @@ from discreet._numerics.enclosures import above
 from discreet._randomness.entropy import SeededEntropy
 from discreet.distributions.beta_dirichlet import Beta
 from discreet.distributions.gamma import Gamma
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from discreet.posterior_sampling._public import plan_public
 from discreet.posterior_sampling.families import defined
 from discreet.posterior_sampling.families.categorical import (
@@ -78,9 +78,9 @@ def test_below_a_half_records_that_spread_are_worse_so_such_priors_are_refused()
     at_corner = dirichlet_renyi(prior + r * corner, prior + r * other, order)
     assert dirichlet_renyi(prior + r * spread, prior + r * other, order) > 1.02 * at_corner
     assert at_corner == pytest.approx(13.03, abs=0.005)
-    with pytest.raises(InvalidInput, match=r"at least 0\.5"):
+    with pytest.raises(InvalidInputError, match=r"at least 0\.5"):
         posterior_sampler("direct", "multinomial", prior=(0.4, 1, 1), n=10, dimension=3, trials=1)
-    with pytest.raises(InvalidInput, match=r"at least 0\.5"):
+    with pytest.raises(InvalidInputError, match=r"at least 0\.5"):
         MultinomialFamily(3, trials=1).curve((Fraction(1, 3),) * 3, 5, Fraction(1)).rdp(2)
     assert posterior_sampler("direct", "multinomial", prior=(0.4, 1), n=10, dimension=2, trials=1).r == 1
 
@@ -211,7 +211,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("family", "options", "words"), BAD, ids=str)
 def test_wrong_declarations_are_refused(family: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         posterior_sampler("direct", family, n=4, **options)
 
 
@@ -242,7 +242,7 @@ def test_records_that_are_none_are_refused(family: Family, records: Any) -> None
     ids=str,
 )
 def test_statistics_of_no_records_are_refused(family: Family, statistic: Any) -> None:
-    with pytest.raises(InvalidInput, match="the statistic"):
+    with pytest.raises(InvalidInputError, match="the statistic"):
         family.contribution(statistic, 2)
 
 
@@ -294,15 +294,15 @@ def test_one_trial_is_a_yes_or_no() -> None:
 
 
 def test_public_records_are_read_as_private_ones_are() -> None:
-    assert BetaFamily().informed((1, 2), [0.25, 0.5, 7.0]) == Beta(1 + 1.75, 2 + 1.25)
+    assert BetaFamily().with_public_records((1, 2), [0.25, 0.5, 7.0]) == Beta(1 + 1.75, 2 + 1.25)
     mean = GaussianMean(2.0, (0, 10))
-    wanted = mean.prior((1, 3)).updated(14, 2, 2.0).mean()
-    assert mean.informed((1, 3), [4.0, 99.0]).mean() == pytest.approx(wanted, rel=1e-4)
-    levels = DirichletFamily().informed((1, 1), ["a", "b", "b"], levels=["a", "b"])
+    wanted = mean.prior((1, 3)).update(14, 2, 2.0).mean()
+    assert mean.with_public_records((1, 3), [4.0, 99.0]).mean() == pytest.approx(wanted, rel=1e-4)
+    levels = DirichletFamily().with_public_records((1, 1), ["a", "b", "b"], levels=["a", "b"])
     assert levels.parameters == (2, 3)
     normal = NormalFamily((-1.0, 3.0))
-    both = normal.informed(normal.informed((0, 1, 2, 2), [1.0, 2.0]), [0.5])
-    np.testing.assert_allclose(both, normal.informed((0, 1, 2, 2), [1.0, 2.0, 0.5]), rtol=1e-12)
+    both = normal.with_public_records(normal.with_public_records((0, 1, 2, 2), [1.0, 2.0]), [0.5])
+    np.testing.assert_allclose(both, normal.with_public_records((0, 1, 2, 2), [1.0, 2.0, 0.5]), rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -316,7 +316,7 @@ def test_a_plan_says_how_many_public_records_are_enough() -> None:
         if enough:
             assert posterior_sampler("direct", "beta", prior=prior, n=60, **target).r == 1
         else:
-            with pytest.raises(InvalidInput, match="does not reach"):
+            with pytest.raises(InvalidInputError, match="does not reach"):
                 posterior_sampler("direct", "beta", prior=prior, n=60, **target)
     assert found.weight[0] < found.weight[1] < 1
     assert found.error is not None
@@ -338,7 +338,7 @@ def test_a_plan_of_a_mean_is_what_its_formula_says() -> None:
         "normal", prior=(0, 1, 5, 90), n=9, typical=[0.0, 1.0], bounds=(0, 1), epsilon=1, order=2
     )
     assert unknown.error is None
-    with pytest.raises(InvalidInput, match="negative"):
+    with pytest.raises(InvalidInputError, match="negative"):
         plan_public("beta", prior=(1, 1), n=9, typical=[0, 1], public=-1, epsilon=1, order=2)
 
 
@@ -354,10 +354,10 @@ def test_a_breach_leaves_the_others_a_better_guarantee() -> None:
         assert sampler.after_breach(yes, 40).rdp(2) <= sampler.guarantee.rdp(2) * (1 + 1e-12)
     scaled = posterior_sampler("diffused", "beta", prior=(1, 1), n=30, epsilon=1, order=3)
     assert scaled.after_breach(3, 9).rdp(3) < 1
-    with pytest.raises(InvalidInput, match="leaked=100"):
+    with pytest.raises(InvalidInputError, match="leaked=100"):
         sampler.after_breach(50, 100)
     people = posterior_sampler("direct", "beta", prior=(6, 12), n=100, per_person=2)
-    with pytest.raises(InvalidInput, match="about people"):
+    with pytest.raises(InvalidInputError, match="about people"):
         people.after_breach(13, 40)
 
 
@@ -457,7 +457,7 @@ def test_draws_far_from_zero_are_exact() -> None:
 @pytest.mark.parametrize("formula", ["t**2 + 0 * 9**9**9**9", "t**2 + 1 / 0"])
 def test_a_formula_in_a_document_ends_in_an_error_and_not_in_endless_work(formula: str) -> None:
     family = Family.define(log_partition=formula, bounds=(0, 1), means=(-9, 9))
-    with pytest.raises(InvalidInput, match="cannot be computed"):
+    with pytest.raises(InvalidInputError, match="cannot be computed"):
         family.curve(family.natural(family.prior((0.5, 1))), 5, Fraction(1)).rdp(2)
 
 
@@ -468,7 +468,7 @@ def test_functions_of_numbers_are_drawn_with_too() -> None:
 
 def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> None:
     family = Family.define(log_partition="1e-4 * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
-    with pytest.raises(InvalidInput, match="no bound on what a draw"):
+    with pytest.raises(InvalidInputError, match="no bound on what a draw"):
         posterior_sampler("direct", family, prior=(0.5, 1), n=10_000)
 
 
@@ -493,7 +493,7 @@ def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> No
     ids=str,
 )
 def test_formulas_that_are_none_are_refused(formulas: Any, words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         Family.define(**formulas)
 
 
@@ -555,6 +555,6 @@ def test_one_parameter_does_not_end_where_floats_overflow_either() -> None:
 
 def test_data_in_the_place_of_a_family_are_not_quoted() -> None:
     for secret in (np.array([[0.123456, 2.0]]), [0.123456]):
-        with pytest.raises(InvalidInput, match="by its name, not by a") as refused:
+        with pytest.raises(InvalidInputError, match="by its name, not by a") as refused:
             shorthand.draws([0.5], secret, prior=(1, 1), epsilon=1, delta="1e-6")
         assert "0.123456" not in str(refused.value)

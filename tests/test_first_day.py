@@ -12,10 +12,10 @@ import pytest
 
 import discreet
 import shorthand
-from discreet._data.withheld import withheld
+from discreet._data.withheld import redact_errors
 from discreet._declarations import Relation
 from discreet.distributions.law import PlugInInterval
-from discreet.errors import DataError, GuaranteeMismatchError, InvalidInput, UnknownDatasetError
+from discreet.errors import DataError, GuaranteeMismatchError, InvalidInputError, UnknownDatasetError
 from discreet.ledger._chain import scope_after
 from discreet.questions.widths import POINTS, as_within
 from discreet.study.study import read_study
@@ -29,7 +29,7 @@ LEVELS = {"sex": ("f", "m"), "smokes": ("yes", "no")}
 def test_the_plug_in_posterior_says_what_it_is(levels: tuple[str, ...]) -> None:
     release = shorthand.shares(["a", "b"] * 50, levels=levels, epsilon=1)
     posterior = release.plug_in
-    for one in (posterior, posterior.marginal(0), posterior.updated([0] * len(levels))):
+    for one in (posterior, posterior.marginal(0), posterior.update([0] * len(levels))):
         assert repr(one).startswith("plug-in ")
         assert "see `posterior`" in str(one)
         assert repr(one.interval()).startswith("PlugInInterval(low=")
@@ -55,7 +55,7 @@ def test_groups_are_compared_where_they_are_shown() -> None:
         assert differences.cells[0][1].startswith(f"{100 * found.mean():+.1f} (".replace("-", "−"))
         assert "percentage points" in discreet.report(answer)
     assert dict(groups.words().facts)["Records"] == "f: 100; m: 100"
-    with pytest.raises(InvalidInput, match=r"sizes of 'sex'.*leave them out"):
+    with pytest.raises(InvalidInputError, match=r"sizes of 'sex'.*leave them out"):
         shorthand.groups(PEOPLE, **given, sizes=(90, 110), epsilon=1)
 
 
@@ -89,11 +89,11 @@ def test_a_second_analyst_joins(tmp_path: Path) -> None:
     assert str(account) == "people: ε = 0.5 left of ε = 1; spent ε = 0.5 (within-group)"
     with pytest.raises(UnknownDatasetError, match="did you mean 'people'"):
         discreet.Study(data, schema, ledger=book, dataset="peple")
-    with pytest.raises(InvalidInput, match="epsilon is missing"):
+    with pytest.raises(InvalidInputError, match="epsilon is missing"):
         discreet.Study(data, schema)
-    with pytest.raises(InvalidInput, match="leave epsilon and delta out to join it"):
+    with pytest.raises(InvalidInputError, match="leave epsilon and delta out to join it"):
         discreet.Study(data, schema, ledger=book, dataset="people", epsilon=2)
-    with pytest.raises(InvalidInput, match="for within-group, and this schema is for add-remove"):
+    with pytest.raises(InvalidInputError, match="for within-group, and this schema is for add-remove"):
         discreet.Study(data, {"sex": ("f", "m")}, ledger=book, dataset="people")
 
     file = tmp_path / "third.toml"
@@ -104,7 +104,7 @@ def test_a_second_analyst_joins(tmp_path: Path) -> None:
     opened = read_study(file).open()
     assert (opened.budget, opened.relation) == (account.cap, "within-group")
     file.write_text(head + declared + question)
-    with pytest.raises(InvalidInput, match=r"epsilon.*join"):
+    with pytest.raises(InvalidInputError, match=r"epsilon.*join"):
         read_study(file)
 
 
@@ -115,13 +115,15 @@ def test_another_relation_gets_the_advice_that_helps() -> None:
     assert "for_unit" not in str(no.value)
     with pytest.raises(GuaranteeMismatchError, match=r"for_unit\('patient', at_most=NUMBER\)"):
         scope_after("people", (Relation.REPLACE_PERSON, "patient"), discreet.Guarantee(1))
-    with pytest.raises(InvalidInput) as no_sum:
+    with pytest.raises(InvalidInputError) as no_sum:
         discreet.compose([nearby, discreet.Guarantee(1)])
     assert "for_unit" not in str(no_sum.value)
 
 
 def test_a_network_that_is_declared_as_text() -> None:
-    with pytest.raises(InvalidInput, match=r"parents='smokes=sex'.*in a study file parents = \{income ="):
+    with pytest.raises(
+        InvalidInputError, match=r"parents='smokes=sex'.*in a study file parents = \{income ="
+    ):
         discreet.network(PEOPLE, "smokes=sex", schema=LEVELS, epsilon=1)
 
 
@@ -136,7 +138,7 @@ def test_warnings_point_at_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_missing_package_is_named() -> None:
-    @withheld
+    @redact_errors
     def needs() -> None:
         raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
 

@@ -19,7 +19,7 @@ from discreet._documents.answer import Answer, load_answer
 from discreet._documents.base import checksum
 from discreet._numerics.summation import climb
 from discreet._registry import DOCUMENTS
-from discreet.errors import CorruptLedgerError, CorruptReleaseError, DiscreetError, InvalidInput
+from discreet.errors import CorruptLedgerError, CorruptReleaseError, DiscreetError, InvalidInputError
 from discreet.regression._newton.fit import Regression
 from discreet.regression._newton.formulas import check_formula
 
@@ -236,10 +236,10 @@ NUMBERS += ["0x1", "inf", "", "1/0"]
 @pytest.mark.parametrize("text", NUMBERS)
 def test_one_parser_reads_numbers(text: str) -> None:
     begun = time.monotonic()
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         as_rational(text, "x")
     if text != " 1":
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             as_epsilon(text)
     assert time.monotonic() - begun < 2
 
@@ -265,7 +265,7 @@ FORMULAS = [
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_a_formula_is_bounded_before_it_is_evaluated(formula: str) -> None:
     begun = time.monotonic()
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         check_formula(formula)
     content = content_of("regress-gaussian")
     content["question"]["formula"] = formula
@@ -330,7 +330,7 @@ def test_a_ledger_that_is_not_text_is_damaged(tmp_path: Path) -> None:
 
 
 def test_far_tails_of_compositions_are_computed() -> None:
-    from discreet.privacy.composite_curves import composed
+    from discreet.privacy.composite_curves import compose_curves
     from discreet.privacy.curves import Approximate, Gaussian
 
     for epsilon, delta, square, times in (
@@ -339,7 +339,7 @@ def test_far_tails_of_compositions_are_computed() -> None:
         ("1e5", "1e-30", "1e-12", 1000),
     ):
         parts = [(Approximate(as_rational(epsilon, "ε"), as_rational(delta, "δ")), times)]
-        curve = composed([*parts, (Gaussian(as_rational(square, "μ²")), 1)])
+        curve = compose_curves([*parts, (Gaussian(as_rational(square, "μ²")), 1)])
         assert 0 <= discreet.Guarantee(None, curve=curve).delta_at(10**300) <= 1
         assert curve.epsilon_at(0.999) >= 0
 

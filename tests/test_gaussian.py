@@ -16,7 +16,7 @@ from discreet._numerics.enclosures import ball
 from discreet._randomness import gaussian as module
 from discreet._randomness.entropy import OSEntropy, SeededEntropy
 from discreet._randomness.gaussian import rounded_gaussian, rounded_gaussians
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 class Scripted:
@@ -121,7 +121,7 @@ def test_bulk_and_extremes() -> None:
     assert set(rounded_gaussians(Fraction(1, 10**8), 50, SeededEntropy(1))) == {0}
     huge = rounded_gaussians(Fraction(10**60), 50, SeededEntropy(1))
     assert 10**29 < max(map(abs, huge)) < 10**31
-    with pytest.raises(InvalidInput, match="variance"):
+    with pytest.raises(InvalidInputError, match="variance"):
         rounded_gaussians(0, 1, OSEntropy())
 
 

@@ -20,7 +20,7 @@ import discreet
 from discreet.errors import (
     CorruptReleaseError,
     DataError,
-    InvalidInput,
+    InvalidInputError,
     NoiseWarning,
     NotPrivateError,
     PrivacyWarning,
@@ -37,7 +37,7 @@ from discreet.regression._chain import (
     loss_gradient,
 )
 from discreet.regression._doubles import PrivateNoise, SeededNoise
-from discreet.regression.release import LogisticRelease, clipped
+from discreet.regression.release import LogisticRelease, clip_rows
 from statistical.goodness import ALPHA
 
 RNG = np.random.default_rng(6)
@@ -45,7 +45,7 @@ RNG = np.random.default_rng(6)
 
 def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    rows = clipped(rng.normal(size=(n, d)), 1.0)
+    rows = clip_rows(rng.normal(size=(n, d)), 1.0)
     slope = np.linspace(3, -1, d)
     return rows * np.where(rng.random(n) < 1 / (1 + np.exp(-rows @ slope)), 1.0, -1.0)[:, None]
 
@@ -175,18 +175,18 @@ def test_the_grid_is_a_power_of_two_of_the_prior_s_width(precision: float) -> No
     ids=str,
 )
 def test_bad_settings(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         make(**changes)
 
 
 def test_a_prior_that_is_too_weak_is_told_what_reaches_the_target() -> None:
-    with pytest.raises(InvalidInput, match=r"prior_precision=71\.\d+ reaches it") as caught:
+    with pytest.raises(InvalidInputError, match=r"prior_precision=71\.\d+ reaches it") as caught:
         make("direct")
     reached = float(str(caught.value).split("prior_precision=")[2].split()[0])
     assert make("direct", prior_precision=reached * (1 + 1e-5)).weight == 1.0
-    with pytest.raises(InvalidInput, match="too weak"):
+    with pytest.raises(InvalidInputError, match="too weak"):
         make("direct", prior_precision=reached * (1 - 1e-4))
-    with pytest.raises(InvalidInput, match=r"prior_precision=\S+ reaches the target") as caught:
+    with pytest.raises(InvalidInputError, match=r"prior_precision=\S+ reaches the target") as caught:
         make(prior_precision=1e-9)
     enough = float(str(caught.value).split("prior_precision=")[2].split()[0])
     assert make(prior_precision=enough).steps <= 500_000
@@ -379,14 +379,14 @@ def test_clipping_never_exceeds_the_bound() -> None:
     rows = np.concatenate(
         [RNG.normal(size=(300, 7)) * 10.0 ** RNG.integers(-3, 6, (300, 1)), np.zeros((1, 7))]
     )
-    inside = clipped(rows, 0.3)
+    inside = clip_rows(rows, 0.3)
     for row in inside:
         assert sum(Fraction(x) ** 2 for x in row.tolist()) <= Fraction(0.3) ** 2
     short = np.linalg.norm(rows, axis=1) < 0.29
     assert (inside[short] == rows[short]).all()
-    assert np.allclose(clipped(np.array([[3e200, 4e200]]), 1.0), [[0.6, 0.8]]), "its square is infinite"
-    assert np.allclose(clipped(np.array([[3e-190, 4e-190]]), 5e-200) * 1e200, [[3, 4]]), "its square is 0"
-    assert (clipped(np.array([[1e180, 1.0]]), 1e190) == [[1e180, 1.0]]).all()
+    assert np.allclose(clip_rows(np.array([[3e200, 4e200]]), 1.0), [[0.6, 0.8]]), "its square is infinite"
+    assert np.allclose(clip_rows(np.array([[3e-190, 4e-190]]), 5e-200) * 1e200, [[3, 4]]), "its square is 0"
+    assert (clip_rows(np.array([[1e180, 1.0]]), 1e190) == [[1e180, 1.0]]).all()
 
 
 # Names that need scikit-learn.
@@ -444,7 +444,7 @@ def test_release_round_trip_and_damage() -> None:
     rows = RNG.normal(size=(5, 2))
     assert np.array_equal(again.probabilities(rows, scaled=True), release.probabilities(rows, scaled=True))
     assert "for all 2 draws together" in str(release)
-    inside = clipped(rows, 1.0)
+    inside = clip_rows(rows, 1.0)
     each = [
         1 / (1 + np.exp(-(inside @ w[0] + b)))
         for w, b in zip(release.coefficients, release.intercepts, strict=True)

@@ -26,7 +26,7 @@ from discreet import (
     PrivatePoissonRegression,
 )
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import DataError, InvalidInput, NoiseWarning, PrivacyWarning
+from discreet.errors import DataError, InvalidInputError, NoiseWarning, PrivacyWarning
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._doubles import SeededNoise
 from discreet.regression._newton.fit import Fit
@@ -279,7 +279,7 @@ def test_declared_n_and_classes(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(DataError, match="not among the declared classes"):
         PrivateLogisticRegression(**TARGET, classes=(0, 2)).fit(rows, labels)
     for classes in ((0, 0, 1), 7):
-        with pytest.raises(InvalidInput, match="distinct labels"):
+        with pytest.raises(InvalidInputError, match="distinct labels"):
             PrivateLogisticRegression(**TARGET, classes=classes).fit(rows, labels)
     with pytest.raises(DataError, match="not among the declared classes"):
         PrivateLogisticRegression(**TARGET, classes=("no", "yes")).fit(rows, labels)
@@ -357,16 +357,16 @@ def test_no_label_is_quoted(cancer: tuple[np.ndarray, np.ndarray], labels: Any, 
         ),
         ({"rows": lambda x: np.where(x == x.max(), np.inf, x)}, DataError, "infinity"),
         ({"rows": lambda x: x.astype(object).astype(str).astype(object) + "x"}, DataError, "text or objects"),
-        ({"norm_bound": 0}, InvalidInput, "norm_bound=0 must be a positive number"),
-        ({"multi_class": "multinomial"}, InvalidInput, "multi_class='multinomial'"),
-        ({"epsilon": None}, InvalidInput, "a target is epsilon with delta"),
-        ({"method": "langevin"}, InvalidInput, "method='langevin' must be one of 'newton'"),
-        ({"draws": 1.5}, InvalidInput, "draws=1.5"),
-        ({"classes": (0, "1")}, InvalidInput, "of one kind"),
-        ({"norm_bound": 1e200}, InvalidInput, "too extreme"),
-        ({"random_state": "a"}, InvalidInput, "random_state='a'"),
-        ({"random_state": -1}, InvalidInput, "random_state=-1"),
-        ({"random_state": False}, InvalidInput, "random_state=False"),
+        ({"norm_bound": 0}, InvalidInputError, "norm_bound=0 must be a positive number"),
+        ({"multi_class": "multinomial"}, InvalidInputError, "multi_class='multinomial'"),
+        ({"epsilon": None}, InvalidInputError, "a target is epsilon with delta"),
+        ({"method": "langevin"}, InvalidInputError, "method='langevin' must be one of 'newton'"),
+        ({"draws": 1.5}, InvalidInputError, "draws=1.5"),
+        ({"classes": (0, "1")}, InvalidInputError, "of one kind"),
+        ({"norm_bound": 1e200}, InvalidInputError, "too extreme"),
+        ({"random_state": "a"}, InvalidInputError, "random_state='a'"),
+        ({"random_state": -1}, InvalidInputError, "random_state=-1"),
+        ({"random_state": False}, InvalidInputError, "random_state=False"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -385,7 +385,7 @@ def test_bad_input(
     "name", ["warm_start", "early_stopping", "tol", "max_iter", "preconditioner", "seed"]
 )
 def test_settings_that_depend_on_the_data_are_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{name}=1 is refused"):
+    with pytest.raises(InvalidInputError, match=f"{name}=1 is refused"):
         PrivateLogisticRegression(**TARGET, **{name: 1})
     with pytest.raises(TypeError):
         PrivateLogisticRegression(no_such_parameter=1)
@@ -407,11 +407,11 @@ def test_bounded_scaler() -> None:
         (1, 0, "must be below"),
         ((0, 0, 0), 1, "2 numbers"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             BoundedScaler(lower, upper).fit(rows)
-    with pytest.raises(InvalidInput, match="finite"):
+    with pytest.raises(InvalidInputError, match="finite"):
         BoundedScaler(0, math.inf).fit(rows)
-    with pytest.raises(InvalidInput, match="too close together"):
+    with pytest.raises(InvalidInputError, match="too close together"):
         BoundedScaler(0, 5e-324).fit(rows)
     assert np.abs(BoundedScaler(1, 1 + 2.0**-52).fit_transform(rows)).max() == 1
     one = BoundedScaler(0, 10).fit(rows).transform(rows[:1])
@@ -575,14 +575,14 @@ def test_several_classes_need_no_models_of_their_own() -> None:
 def test_bad_settings_of_sums(
     cancer: tuple[np.ndarray, np.ndarray], changes: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInputError, match=words):
         PrivateLogisticRegression(**{**SUMS, "classes": (0, 1), **changes}).fit(*cancer)
 
 
 def test_bad_targets_are_refused_without_a_value() -> None:
     rows, response = line("gaussian", 50)
     model = PrivateLinearRegression(epsilon=1, delta="1e-6", bounds=(0, 10))
-    with pytest.raises(InvalidInput, match="target_bounds is missing"):
+    with pytest.raises(InvalidInputError, match="target_bounds is missing"):
         model.fit(rows, response)
     counts = PrivatePoissonRegression(epsilon=1, delta="1e-6", bounds=(0, 10), target_bounds=(0, 9))
     for wrong, words in (
@@ -612,8 +612,8 @@ def test_a_release_that_cannot_scale_refuses_rows() -> None:
     """A document of an estimator, or of 0.1.0, does not hold bounds: raw rows gave 0.97 for 0.05."""
     rows = np.array([[0.5], [-0.5]] * 30)
     document = PrivateLogisticRegression(**TARGET).fit(rows, [1, 0] * 30).release_
-    with pytest.raises(InvalidInput, match="scaled=True"):
+    with pytest.raises(InvalidInputError, match="scaled=True"):
         document.probabilities(rows)
     assert document.probabilities(rows, scaled=True).shape == (60, 2)
-    with pytest.raises(InvalidInput, match="1 columns"):
+    with pytest.raises(InvalidInputError, match="1 columns"):
         document.probabilities([[1.0, 2.0]], scaled=True)

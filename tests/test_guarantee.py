@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from discreet._declarations import Relation, as_epsilon, as_rational
-from discreet.errors import BudgetExceededError, InvalidInput
+from discreet.errors import BudgetExceededError, InvalidInputError
 from discreet.privacy.composite_curves import Composed, Group, Inexact, Largest, Tabulated
 from discreet.privacy.composition import Odometer, compose, parallel
 from discreet.privacy.curves import Approximate, Curve, Gaussian
@@ -54,7 +54,7 @@ WITHIN = HALF.within_group("the region of every record is public")
     ],
 )
 def test_nothing_is_constructed_outside_its_range(make: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         make()
 
 
@@ -84,14 +84,14 @@ def test_nothing_is_constructed_outside_its_range(make: Any) -> None:
     ids=lambda changed: str(changed)[:60],
 )
 def test_documents_outside_the_range_are_refused_at_once(changed: dict[str, Any]) -> None:
-    with processor_seconds(1), pytest.raises((InvalidInput, TypeError, KeyError)):
+    with processor_seconds(1), pytest.raises((InvalidInputError, TypeError, KeyError)):
         Guarantee.from_dict({**HALF.to_dict(), **changed})
 
 
 def test_an_odometer_takes_no_negative_charge() -> None:
     odometer = Odometer(epsilon=1)
     odometer.spend(Guarantee(Fraction(1)))
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         odometer.spend(Guarantee(Fraction(-5)))
     with pytest.raises(BudgetExceededError):
         odometer.spend(Guarantee(Fraction(1)))
@@ -101,9 +101,9 @@ def test_numbers_are_bounded_before_they_are_computed() -> None:
     assert as_rational("1/3", "x") == Fraction(1, 3)
     assert as_rational("2.5e-300", "x") == Fraction(25, 10**301)
     for hostile in ("1." + "1" * 5000, "1" * 9000, "1e-0001000", "1e10000", "", "1/2/3", True, 0.5, None):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             as_rational(hostile, "x")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         as_epsilon("1." + "1" * 5000)
 
 
@@ -120,7 +120,7 @@ def nested(depth: int) -> dict[str, Any]:
 def test_deep_nesting_is_refused_and_not_a_recursion_error() -> None:
     assert Curve.from_dict(nested(10)).delta_at(1) == Gaussian(Fraction(1)).delta_at(1)
     for depth in (400, 5000):
-        with pytest.raises(InvalidInput, match="nested"):
+        with pytest.raises(InvalidInputError, match="nested"):
             Curve.from_dict(nested(depth))
 
 
@@ -168,9 +168,9 @@ def test_a_declared_bound_prices_one_unit_in_another() -> None:
     ten = VISIT.for_unit("patient", at_most=10, note="a patient has at most ten visits")
     assert (ten.exact_epsilon, ten.unit, ten.relation) == (5, "patient", Relation.REPLACE_PERSON)
     assert compose([PATIENT, ten]).exact_epsilon == Fraction(11, 2)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         WITHIN.for_unit("patient")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         Guarantee(Fraction(1), Relation.ADD_REMOVE).within_group("public")
 
 
@@ -188,11 +188,11 @@ def test_units_and_relations_mix_only_where_one_implies_the_other(i: int, j: int
         total = compose([charge, budget])
         assert (total.relation, total.unit) == (budget.relation, budget.unit)
     else:
-        with pytest.raises(InvalidInput, match="cannot be spent"):
+        with pytest.raises(InvalidInputError, match="cannot be spent"):
             odometer.spend(charge)
     if i != j and (i, j) not in TAKES and (j, i) not in TAKES:
         for together in (compose, parallel):
-            with pytest.raises(InvalidInput, match="different"):
+            with pytest.raises(InvalidInputError, match="different"):
                 together([charge, budget])
 
 

@@ -14,7 +14,7 @@ from discreet._inference.noise_aware import noise_aware
 from discreet._numerics.noises import Clamped, FloorLaplace
 from discreet.answers.release import publish
 from discreet.distributions.mixtures import BetaMixture
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 
 SETTINGS = [
     ("lattice", (1.0, 1.0), 14, {}),
@@ -149,11 +149,11 @@ def test_bad_input() -> None:
     assert "leave out the noise" in " ".join(stamped.summary().split())
     r = shorthand.shares(data, levels=("a", "b"), epsilon=1)
     for level in (0, 1, 2):
-        with pytest.raises(InvalidInput, match="level"):
+        with pytest.raises(InvalidInputError, match="level"):
             r.posterior.interval(level)
-    with pytest.raises(InvalidInput, match="kind"):
+    with pytest.raises(InvalidInputError, match="kind"):
         r.posterior.interval(0.9, "hpd")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="index"):
+    with pytest.raises(InvalidInputError, match="index"):
         r.posterior.marginal(2)
     big = discreet.mechanism("ehd", prior=(1, 1, 1), n=200, epsilon=1)
     with pytest.raises(TooLargeError, match=r"2\.03e\+04"):

@@ -27,7 +27,7 @@ from discreet.errors import (
     DataError,
     FileError,
     GuaranteeMismatchError,
-    InvalidInput,
+    InvalidInputError,
     LedgerError,
     NotPrivateError,
     PrivacyWarning,
@@ -156,7 +156,7 @@ class TestSpend:
         before = state(ledger)
         with pytest.raises(ConnectionError):
             ledger.spend("survey", HALF, dies, plan=PLAN, request_id="q1")
-        with pytest.raises(InvalidInput, match="bytes or text"):
+        with pytest.raises(InvalidInputError, match="bytes or text"):
             ledger.spend("survey", HALF, lambda: 3, plan=PLAN)  # type: ignore[arg-type, return-value]
         assert state(ledger) == before
         assert ledger.spend("survey", HALF, lambda: "x", plan=PLAN, request_id="q1").repeated is False
@@ -323,7 +323,7 @@ class TestUnits:
             ledger.price("visits", patient)
         with pytest.raises(GuaranteeMismatchError):
             ledger.price("visits", visit, patient)
-        with pytest.raises(InvalidInput, match="unit"):
+        with pytest.raises(InvalidInputError, match="unit"):
             ledger.create("records", epsilon=6, unit="visit")
         ledger.verify()
 
@@ -385,7 +385,7 @@ class TestUnits:
     def test_numbers_that_no_text_holds_are_refused(self, ledger: Ledger) -> None:
         ledger.create("large", epsilon="1e6")
         before = state(ledger)
-        with pytest.raises(InvalidInput, match="digits"):
+        with pytest.raises(InvalidInputError, match="digits"):
             ledger.spend("large", Guarantee(Fraction(1, 3**9000)), lambda: "", plan=PLAN)
         assert state(ledger) == before
 
@@ -436,7 +436,7 @@ class TestDatasets:
         assert ledger.set_cap("survey", epsilon=3).remaining == Budget(Fraction(5, 2))
         assert ledger.set_cap("survey", epsilon=3).entries == 4
         assert [entry.kind for entry in ledger.history("survey")] == ["create", "charge", "cap", "cap"]
-        with pytest.raises(InvalidInput, match="cannot change to zcdp"):
+        with pytest.raises(InvalidInputError, match="cannot change to zcdp"):
             ledger.set_cap("survey", zcdp=1)
         ledger.verify()
 
@@ -456,26 +456,26 @@ class TestDatasets:
         ],
     )
     def test_bad_caps(self, values: dict[str, Any], message: str, ledger: Ledger) -> None:
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             ledger.create("new", **values)
         assert ledger.datasets() == ["survey"]
 
     def test_bad_names_and_plans(self, ledger: Ledger) -> None:
         for name in ("", " x", "x\n", "x" * 201, "a\0b", None, 3):
-            with pytest.raises(InvalidInput, match="dataset="):
+            with pytest.raises(InvalidInputError, match="dataset="):
                 ledger.create(name, epsilon=1)  # type: ignore[arg-type]
             if name is not None:
-                with pytest.raises(InvalidInput, match="request_id="):
+                with pytest.raises(InvalidInputError, match="request_id="):
                     ledger.spend("survey", HALF, lambda: "", plan=PLAN, request_id=name)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="exists already with the cap ε = 1"):
+        with pytest.raises(InvalidInputError, match="exists already with the cap ε = 1"):
             ledger.create("survey", epsilon=1)
         for plan in ({"a": {1, 2}}, {"a": float("nan")}, [1], {"a": object()}):
-            with pytest.raises(InvalidInput, match="plan must"):
+            with pytest.raises(InvalidInputError, match="plan must"):
                 ledger.spend("survey", HALF, lambda: "", plan=plan)  # type: ignore[arg-type]
         endless = Unwritable(Fraction(1, 2))
-        with pytest.raises(InvalidInput, match="guarantee must hold finite"):
+        with pytest.raises(InvalidInputError, match="guarantee must hold finite"):
             ledger.spend("survey", endless, lambda: pytest.fail("computed"), plan=PLAN)
-        with pytest.raises(InvalidInput, match="timeout=0"):
+        with pytest.raises(InvalidInputError, match="timeout=0"):
             Ledger("l.db", timeout=0)
 
 
@@ -504,7 +504,7 @@ class TestAddresses:
         ],
     )
     def test_bad_addresses(self, address: Any, message: str) -> None:
-        with pytest.raises(InvalidInput, match=message) as refused:
+        with pytest.raises(InvalidInputError, match=message) as refused:
             Ledger(address)
         assert "hunter2" not in str(refused.value)
 
@@ -542,7 +542,7 @@ class TestAddresses:
             ledger.datasets()
         assert "hunter2" not in str(failed.value) + repr(failed.value.args) + repr(ledger)
         assert "host=db" in repr(ledger)
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInputError) as refused:
             Ledger("sqlite:///l.db?password=hunter2")
         assert "hunter2" not in str(refused.value)
 
@@ -602,7 +602,7 @@ class TestChain:
 
     def test_a_rehashed_lie_breaks_the_next_row(self, filled: Ledger) -> None:
         entry = filled.history("survey")[2]
-        forged = chain.replace(entry, result=b"forged").sealed()
+        forged = chain.replace(entry, result=b"forged").with_hash()
         connection = sqlite3.connect(file_of(filled))
         for statement in UNSEALED:
             connection.execute(statement)
@@ -621,7 +621,7 @@ class TestChain:
         def rebuilt(change: dict[int, dict[str, Any]]) -> Iterator[chain.Entry]:
             previous = chain.ROOT
             for entry in good:
-                entry = chain.replace(entry, **change.get(entry.sequence, {}), previous=previous).sealed()
+                entry = chain.replace(entry, **change.get(entry.sequence, {}), previous=previous).with_hash()
                 previous = entry.hash
                 yield entry
 
@@ -655,12 +655,12 @@ class TestChain:
         ledger.create("z", zcdp=1)
         ledger.spend("z", Guarantee(Fraction(1)), lambda: "", plan=PLAN)
         good = ledger.history("z")
-        first = chain.replace(good[0], sequence=1, previous=chain.ROOT).sealed()
+        first = chain.replace(good[0], sequence=1, previous=chain.ROOT).with_hash()
         for rho, sound in (("1/2", True), ("0", False), ("1/3", False)):
             amount = Budget(zcdp=Fraction(rho))
             second = chain.replace(
                 good[1], sequence=2, previous=first.hash, charged=amount, spent=amount
-            ).sealed()
+            ).with_hash()
             if sound:
                 assert len(list(chain.checked([first, second]))) == 2
             else:
@@ -669,9 +669,9 @@ class TestChain:
 
     def test_no_amount_is_negative(self) -> None:
         for hostile in ("-3", "nan", "1e-99999999"):
-            with pytest.raises(InvalidInput):
+            with pytest.raises(InvalidInputError):
                 Budget.from_dict({"epsilon": hostile})
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             Budget(Fraction(1)) - Budget(Fraction(2))
 
     def test_the_seat_belt(self, filled: Ledger) -> None:
@@ -1057,9 +1057,9 @@ class TestRelease:
             shorthand.shares("no-such-file.csv", dataset="survey", **ask)
         with pytest.raises(UnknownDatasetError):
             shorthand.shares("no-such-file.csv", dataset="surve", **{**ask, "n": None})
-        with pytest.raises(InvalidInput, match="dataset is missing"):
+        with pytest.raises(InvalidInputError, match="dataset is missing"):
             shorthand.shares("no-such-file.csv", **ask)
-        with pytest.raises(InvalidInput, match="belong to a ledger"):
+        with pytest.raises(InvalidInputError, match="belong to a ledger"):
             shorthand.shares("no-such-file.csv", levels=LEVELS, epsilon=1, dataset="survey")
 
     def test_wrong_data_cost_nothing(self, ledger: Ledger) -> None:
@@ -1068,7 +1068,7 @@ class TestRelease:
                 shorthand.shares(
                     ["no", "maybe"], levels=LEVELS, epsilon=1, n=n, ledger=ledger, dataset="survey"
                 )
-        with pytest.raises(InvalidInput, match="n=5 was declared"):
+        with pytest.raises(InvalidInputError, match="n=5 was declared"):
             shorthand.shares(["no"], levels=LEVELS, epsilon=1, n=5, ledger=ledger, dataset="survey")
         assert ledger.show("survey").entries == 1
 

@@ -23,7 +23,7 @@ from discreet._numerics.count_vectors import Separable
 from discreet._numerics.log_gamma import log_rising
 from discreet._numerics.summation import gauss_rule
 from discreet.distributions._given_total import GivenTotal
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms import mechanism
 
 TOTAL = 12
@@ -556,13 +556,13 @@ def test_listed_laws_have_a_size():
     ],
 )
 def test_values_that_do_not_fit_are_refused(values, noise, total, message):
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         likelihood(values, noise, total=total)
 
 
 @pytest.mark.parametrize("scale", [0, -1.0, math.inf, math.nan, "wide", [[1.0]], [1.0, 0.0]])
 def test_scales_that_are_none_are_refused(scale):
-    with pytest.raises(InvalidInput, match="scale"):
+    with pytest.raises(InvalidInputError, match="scale"):
         noises.DiscreteLaplace(scale)
 
 
@@ -577,19 +577,19 @@ def test_parameters_that_do_not_fit_are_refused():
         (0.5, "2 cells"),
         (["a", "b"], "numbers"),
     ]:
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             made.log_prob(shares)
-    with pytest.raises(InvalidInput, match="shares"):
+    with pytest.raises(InvalidInputError, match="shares"):
         made.log_prob([0.5, 0.5], [1.0, 1.0])
     with pytest.raises(TooLargeError, match="draws"):
         made.sample_counts([0.5, 0.5], size=10**12)
     with pytest.raises(TooLargeError, match="draws"):
         made.log_prob(np.broadcast_to(0.5, (10**12, 2)))
-    with pytest.raises(InvalidInput, match="size"):
+    with pytest.raises(InvalidInputError, match="size"):
         made.sample_counts([0.5, 0.5], size=-1)
-    with pytest.raises(InvalidInput, match="probs"):
+    with pytest.raises(InvalidInputError, match="probs"):
         likelihood([1, 2], noises.DiscreteLaplace(1.0), Binomial([3, 4])).log_prob([0.5, 1.5])
-    with pytest.raises(InvalidInput, match="sizes"):
+    with pytest.raises(InvalidInputError, match="sizes"):
         Binomial([3.5])
-    with pytest.raises(InvalidInput, match="Dirichlet-multinomial"):
+    with pytest.raises(InvalidInputError, match="Dirichlet-multinomial"):
         RandomisedResponse(np.array([1.0, 2.0]), 0.5, DirichletMultinomial(3))

@@ -15,7 +15,7 @@ from discreet._numerics.enclosures import ball
 from discreet._randomness import log_concave
 from discreet._randomness.entropy import SeededEntropy
 from discreet._randomness.log_concave import LogConcave
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from statistical.goodness import ALPHA, chi_square
 
 INF = math.inf
@@ -102,7 +102,8 @@ def test_a_box_across_the_edge_of_the_support_keeps_its_mass() -> None:
 
     made = LogConcave(half, np.zeros(2), np.eye(2))
     across, beyond = (
-        made._bounded([Fraction(13, 10), Fraction(0)], [Fraction(width, 10), Fraction(1)]) for width in (5, 2)
+        made._with_better_bound([Fraction(13, 10), Fraction(0)], [Fraction(width, 10), Fraction(1)])
+        for width in (5, 2)
     )
     assert across is not None
     assert beyond is None
@@ -129,5 +130,5 @@ def test_an_exponent_that_is_not_concave_is_noticed() -> None:
 
     made = LogConcave(hollow, np.zeros(2), np.eye(2))
     source = SeededEntropy(3)
-    with pytest.raises(InvalidInput, match="not concave"):
+    with pytest.raises(InvalidInputError, match="not concave"):
         [made.draw(Fraction(1, 4), source) for _ in range(200)]

@@ -13,7 +13,7 @@ import discreet
 import shorthand
 from discreet._declarations import Relation
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from discreet.regression.means import MeanNoise
 
 pd = pytest.importorskip("pandas")
@@ -104,9 +104,9 @@ def test_mistakes() -> None:
     frame = pd.DataFrame({"x": [1.0, np.nan, 3.0]})
     with pytest.raises(DataError, match="some records are missing"):
         mean(frame, "x", bounds=(0, 5), epsilon=1)
-    with pytest.raises(InvalidInput, match="'g'"):
+    with pytest.raises(InvalidInputError, match="'g'"):
         discreet.mean(frame, "x", by="g", schema={"x": (0, 5)}, epsilon=1)
-    with pytest.raises(InvalidInput, match="another number"):
+    with pytest.raises(InvalidInputError, match="another number"):
         mean(frame.dropna(), "x", bounds=(0, 5), epsilon=1, n=7)
 
 
@@ -115,9 +115,9 @@ def test_mistakes() -> None:
 def test_a_delta_of_one_in_n_is_refused_however_n_is_told(n: Any) -> None:
     data = {"x": [float(i % 10) for i in range(4000)], "y": [float(i % 7) for i in range(4000)]}
     asked: Any = {"epsilon": 1, "delta": "0.00025", "n": n}
-    with pytest.raises(InvalidInput, match=r"at least 1/n = 0\.00025"):
+    with pytest.raises(InvalidInputError, match=r"at least 1/n = 0\.00025"):
         shorthand.mean(data, column="x", bounds=(0, 10), **asked)
-    with pytest.raises(InvalidInput, match=r"at least 1/n = 0\.00025"):
+    with pytest.raises(InvalidInputError, match=r"at least 1/n = 0\.00025"):
         shorthand.regress(data, "y ~ x", bounds={"x": (0, 10), "y": (0, 7)}, **asked)
     asked["delta"] = "0.00024"
     assert shorthand.mean(data, column="x", bounds=(0, 10), **asked).n == 4000

@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from conformance.cases import REPLACE_ONE
-from discreet.errors import InvalidInput, NoiseWarning, TooLargeError
+from discreet.errors import InvalidInputError, NoiseWarning, TooLargeError
 from discreet.mechanisms.independent import LSHist
 
 
@@ -92,7 +92,7 @@ def test_noise_warning_has_the_figure() -> None:
 
 @pytest.mark.parametrize("name", REPLACE_ONE)
 def test_priors_that_vanish_are_refused_before_any_draw(name: str) -> None:
-    with pytest.raises(InvalidInput, match="at least 1e-12"):
+    with pytest.raises(InvalidInputError, match="at least 1e-12"):
         discreet.mechanism(
             name, prior=(1, 1e-13), n=8, epsilon=1, **({"delta": 0.1} if name == "mbeta" else {})
         )
@@ -120,15 +120,15 @@ def test_the_floating_point_attack_finds_nothing() -> None:
 
 
 def test_unknown_names_and_options() -> None:
-    with pytest.raises(InvalidInput, match="did you mean 'lattice'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'lattice'"):
         discreet.mechanism("latice", prior=(1, 1), n=5, epsilon=1)
-    with pytest.raises(InvalidInput, match="'gamma' is not an option of 'lattice'"):
+    with pytest.raises(InvalidInputError, match="'gamma' is not an option of 'lattice'"):
         discreet.mechanism("lattice", prior=(1, 1), n=5, epsilon=1, gamma=2)
 
 
 @pytest.mark.parametrize("size", [-1, 2.5, True, "3"])
 def test_bad_simulation_size(size: object) -> None:
-    with pytest.raises(InvalidInput, match="size="):
+    with pytest.raises(InvalidInputError, match="size="):
         discreet.mechanism("lattice", prior=(1, 1), n=5, epsilon=1).simulate((2, 3), size)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import discreet
 import shorthand
-from discreet.errors import DiscreetError, InvalidInput, PrivacyWarning
+from discreet.errors import DiscreetError, InvalidInputError, PrivacyWarning
 
 LEVELS = ("no", "yes")
 COLUMN = ["no"] * 50 + ["yes"] * 50
@@ -71,7 +71,7 @@ def test_messages_of_the_trial(
 def test_counts_are_a_mapping_and_never_guessed() -> None:
     counts = pd.Series(COLUMN).value_counts()
     for given in (counts, pd.Series(COLUMN).value_counts(normalize=True), pd.Series([1, 2], name="count")):
-        with pytest.raises(InvalidInput, match="give counts as a mapping"):
+        with pytest.raises(InvalidInputError, match="give counts as a mapping"):
             shorthand.shares(given, levels=LEVELS, epsilon=1)
     assert shorthand.shares(counts.to_dict(), levels=LEVELS, epsilon=1).n == 100
     assert shorthand.shares(counts.to_frame(), levels=(*set(counts), 0), epsilon=1).n == len(counts)
@@ -86,10 +86,10 @@ def test_a_large_epsilon_is_cautioned_against() -> None:
 def test_a_large_delta_is_acknowledged_or_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame({"y": [1.0, 2.0] * 50, "x": [0.0, 1.0] * 50})
     given: dict[str, Any] = {"bounds": {"y": (0, 3), "x": (0, 1)}, "epsilon": 1, "n": 100}
-    with pytest.raises(InvalidInput, match="at least 1/n"):
+    with pytest.raises(InvalidInputError, match="at least 1/n"):
         shorthand.regress(frame, "y ~ x", delta="0.01", **given)
     with discreet.acknowledge_large_delta():
         assert shorthand.regress(frame, "y ~ x", delta="0.01", **given).guarantee.delta == 0.01
-    with pytest.raises(InvalidInput, match="anything may be published"):
+    with pytest.raises(InvalidInputError, match="anything may be published"):
         shorthand.regress(frame, "y ~ x", delta="0.009", **given)
     assert shorthand.regress(frame, "y ~ x", delta="0.001", **given).guarantee.delta == 0.001

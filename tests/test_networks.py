@@ -28,9 +28,9 @@ from discreet.distributions._networks import (
     homes,
     largest_families,
     layers,
-    resampled,
+    resample,
 )
-from discreet.errors import CorruptReleaseError, InvalidInput, TooLargeError
+from discreet.errors import CorruptReleaseError, InvalidInputError, TooLargeError
 from shorthand import network_request
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
@@ -70,7 +70,7 @@ def records(n: int = 600, seed: int = 1) -> pd.DataFrame:
 )
 def test_what_cannot_be_asked_is_said_before_data_are_opened(changed: dict[str, Any], message: str) -> None:
     asked = {"parents": PARENTS, "schema": LEVELS, "epsilon": 1, **changed}
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         discreet.network("no-such-file.csv", **asked)
 
 
@@ -271,9 +271,9 @@ def test_tables_that_share_nothing_stay_as_they_are() -> None:
 
 def test_resampling_goes_by_the_weights_and_never_to_few() -> None:
     rng = np.random.default_rng(0)
-    found = resampled(np.log(np.array([1.0, 3.0])), 20_000, rng)
+    found = resample(np.log(np.array([1.0, 3.0])), 20_000, rng)
     assert np.bincount(found)[1] / 20_000 == pytest.approx(0.75, abs=0.02)
-    degenerate = resampled(-100.0 * np.arange(1000.0), 1000, rng)
+    degenerate = resample(-100.0 * np.arange(1000.0), 1000, rng)
     assert len(set(degenerate.tolist())) > 30
 
 
@@ -331,7 +331,7 @@ def test_what_is_asked_fits_together(answer: NetworkRelease) -> None:
     ],
 )
 def test_what_cannot_be_answered(answer: NetworkRelease, ask: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         ask(answer)
 
 

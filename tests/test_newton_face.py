@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.regression._newton.fit import Fit, regression
 
 N = 4000
@@ -62,7 +62,7 @@ def test_effects_are_averages_of_slopes(binomial: Fit) -> None:
 def test_effects_that_are_not_one_number_are_left_out() -> None:
     fit = fitted("gaussian", "y ~ age * hours + C(g)")[0]
     assert [row.name for row in fit.effects()] == ["C(g)[T.b]", "C(g)[T.c]"]
-    with pytest.raises(InvalidInput, match="one response"):
+    with pytest.raises(InvalidInputError, match="one response"):
         fitted("multinomial", "y ~ age + hours")[0].effects()
 
 

@@ -13,7 +13,7 @@ from scipy.stats import binom
 import shorthand
 from discreet._declarations import Domain, Relation
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import CorruptReleaseError, DataError, InvalidInput
+from discreet.errors import CorruptReleaseError, DataError, InvalidInputError
 from discreet.regression._newton.design import design
 from discreet.regression._newton.fit import Fit, Regression, regression
 from discreet.regression.means import mixture_quantile
@@ -93,7 +93,7 @@ def test_dispersion_is_one_of_a_poisson_law() -> None:
     middle, low, high = wild.dispersion()
     assert 1.5 < low < 2 < high < 2.5
     assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.notes)
-    with pytest.raises(InvalidInput, match="of poisson models"):
+    with pytest.raises(InvalidInputError, match="of poisson models"):
         asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
 
 
@@ -187,9 +187,9 @@ def test_a_declared_prior_counts_where_data_say_little() -> None:
         frame, source=SeededEntropy(1)
     )
     assert fit.mean()[fit.names.index("age")] == pytest.approx(1.0, abs=0.003)
-    with pytest.raises(InvalidInput, match="none of the coefficients"):
+    with pytest.raises(InvalidInputError, match="none of the coefficients"):
         asked("income ~ age", "gaussian", prior={"agee": (0, 1)})
-    with pytest.raises(InvalidInput, match="positive deviation"):
+    with pytest.raises(InvalidInputError, match="positive deviation"):
         asked("income ~ age", "gaussian", prior={"age": (0, 0)})
 
 
@@ -304,12 +304,12 @@ def test_a_private_fit_has_its_guarantee() -> None:
     ],
 )
 def test_mistakes_are_found_before_any_data(formula: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         asked(formula, "binomial", **options)
 
 
 def test_levels_are_not_the_letters_of_a_text() -> None:
-    with pytest.raises(InvalidInput, match="sequence in a fixed order"):
+    with pytest.raises(InvalidInputError, match="sequence in a fixed order"):
         regression("vote ~ 1", family="binomial", levels={"vote": "ny"}, epsilon=1, delta="1e-6")
 
 
@@ -319,7 +319,7 @@ def test_mistakes_in_the_data_quote_none() -> None:
     with pytest.raises(DataError) as caught:
         asked("vote ~ age", "binomial").fit(frame)
     assert "perhaps" not in str(caught.value)
-    with pytest.raises(InvalidInput, match="another number of records"):
+    with pytest.raises(InvalidInputError, match="another number of records"):
         asked("vote ~ age", "binomial", n=7).fit(people(100))
 
 
@@ -414,7 +414,7 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
 def test_very_many_records_are_predicted_in_few_passes() -> None:
     """By declared numbers; rows are not shortened then, and a plan is made for the same rounds."""
     from discreet.regression._newton.rounds import Schedule
-    from discreet.regression._rehearsal import rehearsed
+    from discreet.regression._rehearsal import simulate_fit
 
     names = [f"x{i}" for i in range(10)]
 
@@ -440,7 +440,7 @@ def test_very_many_records_are_predicted_in_few_passes() -> None:
     assert Schedule.of(made(many, "0.02").setting(many), "prediction").steps > 0
     crowd = made(many, person="who", per_person=50)
     assert Schedule.of(crowd.setting(many), "prediction").steps > 0
-    fit, _, split = rehearsed(made(many), many, 1)
+    fit, _, split = simulate_fit(made(many), many, 1)
     assert len(fit.rounds) == 5
     assert "5 rounds" in split[0][1]
 

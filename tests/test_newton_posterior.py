@@ -24,13 +24,13 @@ from discreet.regression._newton.curvature import (
     symmetric,
 )
 from discreet.regression._newton.design import Column, Design, Variable, design
-from discreet.regression._newton.models import PoissonModel, model_of, windowed
+from discreet.regression._newton.models import PoissonModel, model_of, window_moments
 from discreet.regression._newton.posterior import (
     CoefficientPrior,
     Evidence,
     Posterior,
     PublicSetting,
-    combined,
+    combine_rounds,
     posterior,
     quick_law,
 )
@@ -44,7 +44,7 @@ levels = pytest.importorskip("discreet._data.levels")
 @pytest.mark.parametrize("window", [1, 3, 30])
 def test_a_window_of_counts_has_the_moments_of_its_law(window: int) -> None:
     predictors = np.linspace(-3, 3.4, 40)
-    mean, slope, variance, low, high = windowed(predictors, window, 12)
+    mean, slope, variance, low, high = window_moments(predictors, window, 12)
     step = 1e-5
     for at, eta in enumerate(predictors):
         counts = np.clip(np.arange(200), low[at], high[at])
@@ -59,11 +59,11 @@ def test_no_slope_is_far_above_that_of_rates_whose_three_deviations_are_the_wind
     """So that a few large rates do not decide the noise of all; where nothing is clipped none is cut."""
     predictors = np.linspace(-3, math.log(2000), 400)
     for window in (6, 15, 60):
-        slope = windowed(predictors, window, 2000)[1]
+        slope = window_moments(predictors, window, 2000)[1]
         assert slope.max() < 1.25 * (window / 3) ** 2
         inside = np.exp(predictors) < (window / 3) ** 2 / 4
         assert slope[inside] == pytest.approx(np.exp(predictors)[inside], rel=0.1)
-    assert windowed(predictors, 2000, 2000)[1].max() > 900
+    assert window_moments(predictors, 2000, 2000)[1].max() > 900
 
 
 @pytest.mark.parametrize("clip", [0.1, 1.0, 5.0, math.inf])
@@ -344,7 +344,7 @@ def test_rounds_of_a_straight_response_are_one_at_the_mean_of_their_points() -> 
         Evidence(point, true @ (beta - point) + chance, variance, true, 10.0, 30.0, 5.0, math.inf)
         for point, variance in zip(points, (4.0, 2.0, 1.0), strict=True)
     ]
-    found = combined(setting, seen, 500.0)
+    found = combine_rounds(setting, seen, 500.0)
     shares = np.array([1, 2, 4]) / 7
     assert found.point == pytest.approx(shares @ np.array(points))
     assert found.score == pytest.approx(true @ (beta - found.point) + chance)
@@ -383,7 +383,7 @@ def test_rounds_of_a_curved_response_have_the_score_of_the_last_point(family: st
 
     first, last = np.array([0.1, 0.2]), np.array([0.35, 0.45])
     seen = [at(first, 1e-3), at(last, 1e9)]  # nearly all weight on the first
-    found = combined(setting, seen, 4000.0)
+    found = combine_rounds(setting, seen, 4000.0)
     assert seen[1].curvature is not None
     predicted = found.score - seen[1].curvature @ (last - found.point)
     straight = seen[0].score - seen[0].curvature @ (last - first)
@@ -402,7 +402,7 @@ def test_a_round_at_a_constant_point_is_one_at_every_constant(family: str) -> No
     start = setting.model.start(setting.design)
     mean, weight = setting.model.at_constant(float(start[0]))
     one = Evidence(start, rows.T @ (response - mean), 1e-9, weight * rows.T @ rows, 1e-9, 0.0, 0.0, 12.0)
-    found = combined(setting, [one], 3000.0)
+    found = combine_rounds(setting, [one], 3000.0)
     average = float(response.mean())
     wanted = math.log(average / (1 - average)) if family == "binomial" else math.log(average)
     assert found.point == pytest.approx([wanted, 0.0])

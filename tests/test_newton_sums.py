@@ -16,7 +16,7 @@ import pytest
 from discreet._declarations import Relation
 from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DataError
-from discreet.regression._newton.design import Design, design, shortened
+from discreet.regression._newton.design import Design, design, shorten_rows
 from discreet.regression._newton.models import Link, ResponseModel, model_of
 from discreet.regression._newton.records import read
 from discreet.regression._newton.sums import (
@@ -129,7 +129,7 @@ def test_rows_are_shortened_after_rounding_and_towards_zero() -> None:
     generator = np.random.default_rng(8)
     rows = generator.integers(-4000, 4000, (4000, 5))
     norm = 3001
-    kept = shortened(rows.copy(), norm)
+    kept = shorten_rows(rows.copy(), norm)
     assert ((kept**2).sum(axis=1) <= norm**2).all()
     assert (np.abs(kept) <= np.abs(rows)).all()
     assert ((kept**2).sum(axis=1) > (norm - 6) ** 2)[(rows**2).sum(axis=1) > norm**2].all()

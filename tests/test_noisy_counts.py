@@ -13,7 +13,7 @@ import discreet
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
 from discreet._inference.published import as_noise, noisy_counts
 from discreet._numerics import noises
-from discreet.errors import FileError, InvalidInput, TooLargeError
+from discreet.errors import FileError, InvalidInputError, TooLargeError
 
 
 def test_the_door_is_open():
@@ -81,9 +81,9 @@ def test_files_and_tables_with_a_column_of_scales(tmp_path):
     assert noisy_counts({"a": 3, "b": 4}, ("geometric", 1.0)).levels == ("a", "b")
     with pytest.raises(FileError):
         noisy_counts(tmp_path / "absent.csv", **options)
-    with pytest.raises(InvalidInput, match="column 'weight'"):
+    with pytest.raises(InvalidInputError, match="column 'weight'"):
         noisy_counts(path, **{**options, "column": "weight"})
-    with pytest.raises(InvalidInput, match="column="):
+    with pytest.raises(InvalidInputError, match="column="):
         noisy_counts(path, noise=("gaussian", 1.0))
 
 
@@ -133,7 +133,7 @@ def test_values_that_were_withheld_clamped_or_rounded():
     ],
 )
 def test_what_does_not_fit_is_refused(values, options, message):
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         noisy_counts(values, **options)
 
 
@@ -197,7 +197,7 @@ def test_an_unknown_total_of_many_cells_covers():
         low, high = noisy_counts(z, ("discrete-laplace", 2.0)).noise_aware().total.interval(0.9)
         inside += low <= 300 <= high
     assert inside >= 4
-    with pytest.raises(InvalidInput, match="total"):
+    with pytest.raises(InvalidInputError, match="total"):
         AddRemovePosterior([1.0, 2.0], 1.0, noise=noises.LatticeNoise(1.0))
 
 
@@ -227,7 +227,7 @@ def posterior():
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_any_work(call, message):
-    with pytest.raises((InvalidInput, TooLargeError), match=message):
+    with pytest.raises((InvalidInputError, TooLargeError), match=message):
         call()
 
 

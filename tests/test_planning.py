@@ -14,7 +14,7 @@ import pytest
 import discreet
 from discreet._cli import main
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.planning.plan import Guess
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.NoiseWarning")
@@ -68,7 +68,7 @@ def test_epsilon_and_n_are_found(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_planned(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         discreet.plan(discreet.Proportions("smoker"), SCHEMA, **given)
 
 
@@ -110,7 +110,7 @@ def test_a_width_of_a_table_is_that_of_a_margin(n: int | None) -> None:
     assert planned.widths[0] == pytest.approx((high[0] - low[0]) / 2, rel=0.06)
     found = discreet.plan(asked, schema, within="3 points", of="smoker", n=5000)
     assert found.widths[0] <= 0.03
-    with pytest.raises(InvalidInput, match="of='age' must be one of: smoker, sex, smoker · sex"):
+    with pytest.raises(InvalidInputError, match="of='age' must be one of: smoker, sex, smoker · sex"):
         discreet.plan(asked, schema, within="3 points", of="age", n=5000)
 
 
@@ -151,5 +151,5 @@ def test_a_rare_value_of_a_category_is_planned_as_rare() -> None:
         ({"x": (0.5, 0.5)}, "shares of 'x' are guessed, which is no category of the formula: g"),
         ({"g": (0.5, 0.5, 0.5)}, "shares of 'g' must be between 0 and 1 and add up to 1"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             discreet.plan(asked, schema, guess={"shares": shares})

@@ -15,7 +15,7 @@ import discreet
 import shorthand
 from discreet._inference.pooled import Labels, PooledDraws, noisy_groups, pooled, released_groups
 from discreet._numerics import noises
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the number of records in each group")
 
@@ -161,10 +161,10 @@ def test_a_table_is_pooled():
         noisy_groups([[9.0, -1.0], [3.0, 4.0], [8.0, 7.0]], noises.LatticeNoise(2.0), total=30), sweeps=90
     )
     assert np.all((short.interval(0.9)[0] < short.mean()) & (short.mean() < short.interval(0.9)[1]))
-    with pytest.raises(InvalidInput, match="region, vote"):
+    with pytest.raises(InvalidInputError, match="region, vote"):
         table.pooled("vote", given="sex")
     listed = shorthand.table(pd.DataFrame(rows).head(4), columns, epsilon=1.0, mechanism="ehd")
-    with pytest.raises(InvalidInput, match="no noisy counts"):
+    with pytest.raises(InvalidInputError, match="no noisy counts"):
         listed.pooled("vote", given="region")
 
 
@@ -178,12 +178,12 @@ def test_bad_groups_are_refused():
         ([[1, math.nan]], [3], "values"),
         ([[1.5, 1.5]], [3], "whole"),
     ]:
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             noisy_groups(values, noise, sizes)
     groups = noisy_groups([[1, 2]], noise, [3])
-    with pytest.raises(InvalidInput, match="names"):
+    with pytest.raises(InvalidInputError, match="names"):
         pooled(groups, ["a", "b"])
-    with pytest.raises(InvalidInput, match="level"):
+    with pytest.raises(InvalidInputError, match="level"):
         pooled(groups).interval(1.5)
 
 
@@ -219,7 +219,7 @@ def test_more_levels_need_noisy_counts():
     options = {"levels": ("y", "n", "m"), "groups": ("a", "b"), "epsilon": 1.0}
     options |= {"by": "region", "sizes": (6, 0)}
     made = shorthand.groups(data, outcome="answer", mechanism="ehd", **options)
-    with pytest.raises(InvalidInput, match="noisy counts"):
+    with pytest.raises(InvalidInputError, match="noisy counts"):
         made.pooled()
     made = shorthand.groups(data, outcome="answer", mechanism="lsdim", **options)
     assert made.pooled().mean().shape == (6,)
@@ -233,7 +233,7 @@ def test_published_counts_are_pooled_and_drawn():
     np.testing.assert_array_equal(made.mean(), own.mean())
     rows = made.figure().rows
     assert [row.name for row in rows] == ["a", "b", "d", "c"]  # the share of the second value, in order
-    with pytest.raises(InvalidInput, match="3 groups"):
+    with pytest.raises(InvalidInputError, match="3 groups"):
         published.pooled("abc")
 
 

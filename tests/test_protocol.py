@@ -14,7 +14,7 @@ import pytest
 import discreet
 from discreet._documents.answer import Answer, Estimates, Row, decimals, with_interval, written
 from discreet._registry import DOCUMENTS
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyWarning")
 
@@ -236,7 +236,7 @@ def test_documents_and_doubts(kind: str, tmp_path: Path) -> None:
     if kind in ("two values", "three values", "a private n", "a table"):
         assert one.likelihood().k == len(one.names)
     else:
-        with pytest.raises(InvalidInput, match="no likelihood"):
+        with pytest.raises(InvalidInputError, match="no likelihood"):
             one.likelihood()
 
 
@@ -245,9 +245,9 @@ def test_documents_and_doubts(kind: str, tmp_path: Path) -> None:
 def test_a_level_is_a_probability(kind: str, level: float) -> None:
     one = answer(kind)
     for call in (one.rows, one.interval, one.table, one.to_frame, one.summary):
-        with pytest.raises(InvalidInput, match=f"level={level}"):
+        with pytest.raises(InvalidInputError, match=f"level={level}"):
             call(level)
-    with pytest.raises(InvalidInput, match=f"level={level}"):
+    with pytest.raises(InvalidInputError, match=f"level={level}"):
         one.plot(level=level)
 
 
@@ -335,5 +335,5 @@ def test_the_base_class_answers_what_a_kind_lacks() -> None:
     np.testing.assert_array_equal(bare.std(), [math.nan, 1.0])
     assert bare.warnings == bare.notes == ()
     assert "–" in str(bare)
-    with pytest.raises(InvalidInput, match="no draws"):
+    with pytest.raises(InvalidInputError, match="no draws"):
         bare.draws()

@@ -18,7 +18,7 @@ import pytest
 import discreet
 import shorthand
 from discreet._reporting.report import report
-from discreet.errors import DiscreetError, GuaranteeMismatchError, InvalidInput
+from discreet.errors import DiscreetError, GuaranteeMismatchError, InvalidInputError
 from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.independent import IndependentNoise
 from discreet.mechanisms.lattice import Lattice
@@ -208,7 +208,7 @@ def test_a_bound_per_person_does_not_go_with_add_remove() -> None:
     """
     frame = pd.DataFrame({"x": [0.0, 9.0], "y": ["no", "yes"], "who": [1, 1]})
     for columns in ({"x": (0, 10), "y": ("no", "yes")}, {"y": ("no", "yes")}):
-        with pytest.raises(InvalidInput, match="one record per person"):
+        with pytest.raises(InvalidInputError, match="one record per person"):
             discreet.Schema(columns, person="who", per_person=1)
     schema = discreet.Schema({"x": (0, 10), "y": ("no", "yes")}, n=2, person="who", per_person=2)
     assert discreet.mean(frame, "x", schema=schema, epsilon=1).guarantee.unit == "who"

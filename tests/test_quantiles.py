@@ -16,7 +16,7 @@ from discreet._inference.polya_tree import SMOOTH, STEPS, Message, PolyaTree, To
 from discreet._inference.quantiles import BinnedDistribution, Bins
 from discreet._numerics.noises import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 from discreet.answers.release import Release
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 TOP = np.array([1 / 3] * 3 + [0] * 6)
 
@@ -84,7 +84,7 @@ def test_a_tilt_and_left_out_ends_change_nothing() -> None:
     near, far = (PolyaTree(cells, np.full(3, v), 1, 12).message for v in (0.01, 400.0))
     assert near.first == far.first == 0
     np.testing.assert_allclose(near.log, far.log, atol=1e-9)
-    wide = Message(3, np.array([-90.0, -1.0, 0.0, -90.0])).trimmed()
+    wide = Message(3, np.array([-90.0, -1.0, 0.0, -90.0])).trim()
     assert (wide.first, wide.log.tolist()) == (4, [-1.0, 0.0])
 
 
@@ -290,7 +290,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object, match: str) -> None:
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         make()  # type: ignore[operator]
 
 
@@ -301,7 +301,7 @@ def test_too_many_bins_are_refused() -> None:
 
 def test_what_publishes_no_noisy_counts_has_no_quantiles() -> None:
     done = shorthand.shares([1.0, 7.0] * 20, edges=(0, 5, 9), epsilon=1, prior=1, mechanism="ehds")
-    with pytest.raises(InvalidInput, match="publishes no noisy counts"):
+    with pytest.raises(InvalidInputError, match="publishes no noisy counts"):
         done.distribution()
 
 

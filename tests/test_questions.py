@@ -17,7 +17,7 @@ import pytest
 
 import discreet
 from discreet._registry import QUESTIONS, SENTENCES
-from discreet.errors import InvalidInput, PrivacyWarning
+from discreet.errors import InvalidInputError, PrivacyWarning
 from discreet.questions import _asking as asking
 from discreet.questions import _counts as counts
 from discreet.questions._asking import BoundQuestion
@@ -146,21 +146,21 @@ def test_what_was_asked_is_said_by_labels(kind: str, example: dict[str, Any]) ->
 
 def test_the_size_is_asked_for_where_it_is_read_from_the_data() -> None:
     request = discreet.Proportions("v", epsilon=1).request(discreet.Schema({"v": ["a", "b"]}, n="public"))
-    with pytest.raises(InvalidInput, match="declare n"):
+    with pytest.raises(InvalidInputError, match="declare n"):
         request.price()
     assert request.price(10).epsilon == 1
 
 
 def test_a_misspelt_name_finds_the_nearest() -> None:
-    with pytest.raises(InvalidInput, match="did you mean 'columns'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'columns'"):
         question_of("proportions", {"column": "smoker", "epsilon": 1})
-    with pytest.raises(InvalidInput, match="did you mean 'proportions'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'proportions'"):
         question_of("proportion", {})
-    with pytest.raises(InvalidInput, match="formula is missing, such as income ~ age"):
+    with pytest.raises(InvalidInputError, match="formula is missing, such as income ~ age"):
         question_of("regress", {})
-    with pytest.raises(InvalidInput, match="did you mean 'smoker'"):
+    with pytest.raises(InvalidInputError, match="did you mean 'smoker'"):
         discreet.Proportions("smokers", epsilon=1).request(SCHEMA)
-    with pytest.raises(InvalidInput, match="epsilon is missing"):
+    with pytest.raises(InvalidInputError, match="epsilon is missing"):
         discreet.Proportions("smoker").request(SCHEMA)
 
 
@@ -208,7 +208,7 @@ def test_a_large_delta_is_refused_with_and_without_n(delta: str) -> None:
             lambda schema=schema: discreet.regress(data, "y ~ x", schema=schema, epsilon=1, delta=delta),
             lambda schema=schema: discreet.mean(data, "y", schema=schema, epsilon=1, delta=delta),
         ):
-            with pytest.raises(InvalidInput, match=r"delta=0\.\d+ is (above|at least)"):
+            with pytest.raises(InvalidInputError, match=r"delta=0\.\d+ is (above|at least)"):
                 ask()
             with discreet.acknowledge_large_delta():
                 assert ask().guarantee.delta == float(delta)
@@ -240,7 +240,7 @@ def test_counts_by_value_are_the_only_column_and_paths_are_none(tmp_path: Path) 
 
 
 def test_a_list_of_values_is_no_table_of_several_columns() -> None:
-    with pytest.raises(InvalidInput, match="these data are one column"):
+    with pytest.raises(InvalidInputError, match="these data are one column"):
         discreet.proportions(VALUES, "smoker", schema=SCHEMA, epsilon=1)
 
 
@@ -257,7 +257,7 @@ def test_a_draw_takes_its_delta_from_the_study(tmp_path: Path) -> None:
     assert share.question.delta == "1/1000000"
     assert not discreet.Draw("smoker", options={"order": 10}).needs_delta
     assert not discreet.Draw("smoker", method="direct").needs_delta
-    with pytest.raises(InvalidInput, match="'diffused' needs a target"):
+    with pytest.raises(InvalidInputError, match="'diffused' needs a target"):
         discreet.draw(VALUES, schema=ALONE)
 
 
@@ -290,7 +290,7 @@ def test_what_is_no_question_is_refused_by_name(tmp_path: Path) -> None:
         lambda given: study.plan(given, epsilon=1),
     ]
     for ask in asks:
-        with pytest.raises(InvalidInput, match=r"question must be .*Proportions\('smoker'\), not a str"):
+        with pytest.raises(InvalidInputError, match=r"question must be .*Proportions\('smoker'\), not a str"):
             ask("smoker")
 
 

@@ -24,7 +24,7 @@ from discreet._randomness.integers import (
     floor_laplace,
     geometric,
 )
-from discreet.errors import InvalidInput, NotPrivateError
+from discreet.errors import InvalidInputError, NotPrivateError
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -197,7 +197,7 @@ def test_categorical() -> None:
     assert categorical(huge, _Script((10**40,))) == 1
     assert categorical(huge, _Script((10**40 - 1,))) == 0
     for bad in ([0, 0], [], [1, -1]):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             categorical(bad, OSEntropy())
 
 

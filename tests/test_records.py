@@ -15,7 +15,7 @@ import independence
 import shorthand
 from discreet._data import contingency, count_levels, count_texts, sql
 from discreet._declarations import Domain
-from discreet.errors import ContributionError, InvalidInput
+from discreet.errors import ContributionError, InvalidInputError
 from discreet.regression._checks import checked_labels
 from discreet.regression._newton import design as designs
 from discreet.regression._newton.fit import Regression, regression
@@ -96,11 +96,11 @@ def test_records_are_not_taken_for_counts_whatever_they_are() -> None:
     values = [900, 5, 1, 2, 4]
     for index in (range(5), [1, 2, 4, 5, 900]):
         column = pd.Series(values, index=index, name="count")
-        with pytest.raises(InvalidInput, match="give counts as a mapping"):
+        with pytest.raises(InvalidInputError, match="give counts as a mapping"):
             shorthand.shares(column, levels=(1, 2, 4, 5, 900), epsilon=1)
         for data in (column.tolist(), column.rename("people"), column.to_frame()):
             assert shorthand.shares(data, levels=(1, 2, 4, 5, 900), epsilon=1).n == 5
-    with pytest.raises(InvalidInput):  # its name alone decides
+    with pytest.raises(InvalidInputError):  # its name alone decides
         shorthand.shares(pd.Series(["x"] * 9, name="count"), levels=("a", "b"), epsilon=1, strict=False)
 
 

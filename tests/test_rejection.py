@@ -19,7 +19,7 @@ from scipy.stats import chi2
 import discreet
 from discreet._randomness.cells import Uniform
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import InvalidInput, NotPrivateError
+from discreet.errors import InvalidInputError, NotPrivateError
 from discreet.privacy.curves import Curve
 from discreet.regression._chain import DrawDesign, draw_design
 from discreet.regression._rejection import Candidate, Tangent, rejection
@@ -270,11 +270,11 @@ def test_every_model_and_every_draw_takes_its_time() -> None:
 
 
 def test_what_cannot_end_is_refused_by_public_sizes() -> None:
-    with pytest.raises(InvalidInput, match=r"might take .* 'langevin' takes the same time"):
+    with pytest.raises(InvalidInputError, match=r"might take .* 'langevin' takes the same time"):
         design(10_000, 30, epsilon=2)
-    with pytest.raises(InvalidInput, match="steps=10 is the length of a chain"):
+    with pytest.raises(InvalidInputError, match="steps=10 is the length of a chain"):
         design(100, 2, steps=10)
-    with pytest.raises(InvalidInput, match="sampler='nuts' must be one of 'auto'"):
+    with pytest.raises(InvalidInputError, match="sampler='nuts' must be one of 'auto'"):
         design(100, 2, sampler="nuts")
     # δ need not be above what noise in doubles can promise.
     assert design(100, 2, delta="1e-30").guarantee.exact_delta == Fraction(1, 10**30)

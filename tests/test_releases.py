@@ -11,7 +11,7 @@ import shorthand
 from conformance.cases import REPLACE_ONE
 from discreet._documents import base as documents
 from discreet.answers.release import Release
-from discreet.errors import CorruptReleaseError, InvalidInput
+from discreet.errors import CorruptReleaseError, InvalidInputError
 from discreet.questions import _counts as counts
 
 ANSWERS = ["no"] * 70 + ["yes"] * 30
@@ -159,10 +159,10 @@ def test_declared_n_is_checked_after_the_mechanism_is_fixed() -> None:
             opened.append(True)
             return super().__iter__()
 
-    with pytest.raises(InvalidInput, match="mechanism"):
+    with pytest.raises(InvalidInputError, match="mechanism"):
         shorthand.shares(Recorder(ANSWERS), levels=("no", "yes"), epsilon=1, n=100, mechanism="nope")
     assert not opened
-    with pytest.raises(InvalidInput, match="n=99"):
+    with pytest.raises(InvalidInputError, match="n=99"):
         shorthand.shares(ANSWERS, levels=("no", "yes"), epsilon=1, n=99)
     assert shorthand.shares(ANSWERS, levels=("no", "yes"), epsilon=1, n=100).n == 100
 

@@ -18,7 +18,7 @@ from discreet._registry import MECHANISMS
 from discreet._reporting.figures import _ticks
 from discreet._reporting.report import report
 from discreet.answers.release import Release
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 from discreet.posterior_sampling.sample import DRAW_METHODS
 
 
@@ -203,11 +203,11 @@ def test_several_answers_and_wrong_arguments() -> None:
     assert "their losses add up" in text
     assert "ε = 1 (replace-one)" in text.partition("<section>")[0]
     for wrong in ([], {}, 3, "x", [1], None, {"a": 1}):
-        with pytest.raises(InvalidInput, match="report takes"):
+        with pytest.raises(InvalidInputError, match="report takes"):
             report(wrong)
     with pytest.raises(FileError, match="cannot be written"):
         report(survey(), "no/such/folder.html")
-    with pytest.raises(InvalidInput, match="nothing to report"):
+    with pytest.raises(InvalidInputError, match="nothing to report"):
         discreet.Study({"a": [1, 2]}, {"a": [1, 2]}, epsilon=1).report()
 
 

@@ -25,7 +25,7 @@ from discreet.errors import (
     CorruptReleaseError,
     DataError,
     GuaranteeMismatchError,
-    InvalidInput,
+    InvalidInputError,
     NotPrivateError,
     PrivacyWarning,
 )
@@ -153,7 +153,7 @@ def test_draws_lie_on_the_declared_grid() -> None:
     sampler = posterior_sampler("direct", "beta", prior=(30, 60), n=100, grid="1/128")
     draws = sampler.draw(30, 50)
     assert all(float(d * 256).is_integer() and int(d * 256) % 2 == 1 for d in draws)
-    with pytest.raises(InvalidInput, match="whole number"):
+    with pytest.raises(InvalidInputError, match="whole number"):
         posterior_sampler("direct", "beta", prior=(30, 60), n=100, grid="0.3")
 
 
@@ -189,7 +189,7 @@ def test_statistics_of_records() -> None:
     assert times.statistic([1.0, 100.0]) == 5
     mean = posterior_sampler("direct", "gaussian", prior=(0, 1), n=3, sigma=1, bounds=(-1, 1))
     assert mean.statistic([-5, 0.25, 9]) == Fraction(1, 4)
-    with pytest.raises(InvalidInput, match="n=3 was declared"):
+    with pytest.raises(InvalidInputError, match="n=3 was declared"):
         mean.statistic([0.0])
 
 
@@ -305,7 +305,7 @@ def test_records_are_clipped_and_one_moves_the_sum_by_at_most_one() -> None:
     ],
 )
 def test_bad_draws_of_a_mean(bounds: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         bounded([0.5, 0.25], bounds, epsilon=1, order=3, prior=(5, 5), **options)
 
 
@@ -327,7 +327,7 @@ def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
     drawn = shorthand.draws(table, "poisson", column="visits", missing=0, n=100, **options)
     assert drawn.n == 100
     assert drawn.values[0] > 0
-    with pytest.raises(InvalidInput, match="n=99 was declared"):
+    with pytest.raises(InvalidInputError, match="n=99 was declared"):
         shorthand.draws(table, "poisson", column="visits", missing=0, n=99, **options)
     answers = ["yes", "no", "no"] * 20
     shares = shorthand.draws(
@@ -335,9 +335,9 @@ def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
     )
     assert shares.values.shape == (2, 2)
     assert shares.values.sum(axis=1) == pytest.approx(1)
-    with pytest.raises(InvalidInput, match="declare its values as a category"):
+    with pytest.raises(InvalidInputError, match="declare its values as a category"):
         shorthand.draws(answers, "dirichlet", prior=(3, 3), epsilon=1, order=3)
-    with pytest.raises(InvalidInput, match="not as numbers"):
+    with pytest.raises(InvalidInputError, match="not as numbers"):
         shorthand.draws([1.0], "beta", prior=(3, 3), levels=(0, 1), epsilon=1, order=3)
 
 
@@ -408,7 +408,7 @@ def test_group_privacy_of_a_person_holds_where_the_loss_is_not_gaussian() -> Non
             for order in (pair, pair[::-1]):
                 worst = max(worst, float(built.family.hockey_sticks(order, np.array([1.0]))[0]))
     assert 0 < worst <= 1e-3
-    with pytest.raises(InvalidInput, match="no Rényi divergence"):
+    with pytest.raises(InvalidInputError, match="no Rényi divergence"):
         discreet.posterior_sampler(
             "diffused", "poisson", prior=(3, 1), n=n, bounds=(0, top), epsilon=1, order=4, per_person=m
         )
@@ -416,13 +416,13 @@ def test_group_privacy_of_a_person_holds_where_the_loss_is_not_gaussian() -> Non
 
 def test_people_are_declared_wholly() -> None:
     given: dict[str, Any] = {"bounds": (0, 4), **GAUSSIAN}
-    with pytest.raises(InvalidInput, match="go together"):
+    with pytest.raises(InvalidInputError, match="go together"):
         shorthand.draws(people(), "gaussian", person="who", **given)
-    with pytest.raises(InvalidInput, match="needs n="):
+    with pytest.raises(InvalidInputError, match="needs n="):
         shorthand.draws(people(), "gaussian", person="who", per_person=2, **given)
-    with pytest.raises(InvalidInput, match="at least 1"):
+    with pytest.raises(InvalidInputError, match="at least 1"):
         discreet.posterior_sampler("direct", "beta", prior=(1, 1), n=5, per_person=0)
-    with pytest.raises(InvalidInput, match="one row for each person"):
+    with pytest.raises(InvalidInputError, match="one row for each person"):
         shorthand.draws(
             np.zeros((5, 2)),
             "gaussian-vector",
@@ -476,7 +476,7 @@ def test_posterior_sample_is_charged_once(tmp_path: Path) -> None:
     query = bounded([4.0] * 30, (0, 10), epsilon=1, delta="1e-6", ledger=ledger, dataset="survey")
     assert query.receipt is not None
     assert ledger.show("survey").remaining.epsilon == 0
-    with pytest.raises(InvalidInput, match="belong to a ledger"):
+    with pytest.raises(InvalidInputError, match="belong to a ledger"):
         bounded([1.0], (0, 1), epsilon=1, order=2, dataset="survey")
 
 
@@ -550,7 +550,7 @@ def test_bad_parameters(arguments: tuple[str, str, dict[str, Any]], message: str
     name, family, options = arguments
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             posterior_sampler(name, family, n=100, **options)
 
 
@@ -562,7 +562,7 @@ def test_bad_statistic_is_refused_without_being_quoted(
     sampler = posterior_sampler("direct", family, n=100, **options)
     if not np.isscalar(statistic) and not isinstance(bad, tuple):
         bad = tuple(bad for _ in statistic)
-    with pytest.raises(InvalidInput) as error:
+    with pytest.raises(InvalidInputError) as error:
         sampler.draw(bad)
     assert "1e9" not in str(error.value)
     assert "1000000000" not in str(error.value)
@@ -575,7 +575,7 @@ def test_delta_of_one_over_n_warns() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True, "2"])
 def test_bad_number_of_draws(size: Any) -> None:
-    with pytest.raises(InvalidInput, match="size"):
+    with pytest.raises(InvalidInputError, match="size"):
         posterior_sampler("direct", "beta", prior=(6, 12), n=10).draw(3, size)
 
 
@@ -631,13 +631,13 @@ def test_extreme_priors_are_answered_quickly() -> None:
     ],
 )
 def test_mistakes_have_our_type(call: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInputError):
         call()
 
 
 def test_a_table_is_not_a_sequence_of_records() -> None:
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(InvalidInput, match="column"):
+    with pytest.raises(InvalidInputError, match="column"):
         bounded(pandas.DataFrame({"a": [1, 2], "b": [1, 2]}), (0, 1), epsilon=1, order=2)
 
 
@@ -654,7 +654,7 @@ def test_vectors_of_any_size_stay_within_the_radius() -> None:
         with pytest.raises(DataError) as error:
             sampler.statistic(bad)
         assert "secret" not in str(error.value)
-    with pytest.raises(InvalidInput, match="'missing' is not an option"):
+    with pytest.raises(InvalidInputError, match="'missing' is not an option"):
         sampler.statistic([[0, 0]], missing=0)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from discreet import Category, Number, Schema, Weight
 from discreet._data.codebook import misfits, schema_template
 from discreet._declarations import Relation
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 from discreet.schema import as_schema
 
 GROUP = Category(["x", "y"], public=True)
@@ -61,7 +61,7 @@ values = st.lists(
 def test_any_values_read_back(columns: dict[str, list[Any]]) -> None:
     try:
         schema = Schema({name: Category(given) for name, given in columns.items()})
-    except InvalidInput:
+    except InvalidInputError:
         return  # such as 1 and True, which are equal
     assert Schema.from_json(schema.to_json()) == schema
     assert Schema.from_toml(schema.to_toml()) == schema
@@ -126,7 +126,7 @@ def test_a_public_column_makes_it_within_groups() -> None:
 def test_mistakes_name_the_column_the_value_and_the_way_out(
     columns: dict[str, Any], more: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         Schema(columns, **more)
 
 
@@ -147,7 +147,7 @@ def test_mistakes_name_the_column_the_value_and_the_way_out(
     ],
 )
 def test_mistakes_in_a_column(make: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         make()
 
 
@@ -164,12 +164,12 @@ def test_one_column_stands_for_a_schema(tmp_path: Path) -> None:
     (tmp_path / "schema.toml").write_text(WHOLE.to_toml())
     (tmp_path / "schema.json").write_text(WHOLE.to_json())
     assert as_schema(tmp_path / "schema.toml") == WHOLE == as_schema(str(tmp_path / "schema.json"))
-    with pytest.raises(InvalidInput, match="schema is missing"):
+    with pytest.raises(InvalidInputError, match="schema is missing"):
         as_schema(None)
     with pytest.raises(FileError, match=r"'nowhere.toml' cannot be read"):
         as_schema(tmp_path / "nowhere.toml")
     (tmp_path / "broken.toml").write_text("n = ")
-    with pytest.raises(InvalidInput, match="not valid TOML"):
+    with pytest.raises(InvalidInputError, match="not valid TOML"):
         as_schema(tmp_path / "broken.toml")
 
 

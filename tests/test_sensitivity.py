@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet._numerics.hellinger import hellinger
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
@@ -154,7 +154,7 @@ def test_published_values() -> None:
 def test_the_papers_constant() -> None:
     assert global_sensitivity(9, (1, 2, 7), sensitivity="paper") == math.sqrt(1 - math.pi / 4)
     assert global_sensitivity(9, (1, 2, 7)) <= global_sensitivity(9, (1, 2, 7), "paper")
-    with pytest.raises(InvalidInput, match="sensitivity='paper' is too small"):
+    with pytest.raises(InvalidInputError, match="sensitivity='paper' is too small"):
         global_sensitivity(9, (0.999, 2, 7), sensitivity="paper")
 
 
@@ -360,7 +360,7 @@ def test_the_bounds_of_the_proof(t: float) -> None:
 )
 def test_bad_data(counts: object, prior: object, message: str) -> None:
     for call in (local_sensitivity, lambda c, a: smooth_sensitivity(c, a, gamma=1)):
-        with pytest.raises(InvalidInput, match=message) as caught:
+        with pytest.raises(InvalidInputError, match=message) as caught:
             call(counts, prior)
         assert "37" not in str(caught.value)
         assert caught.value.__cause__ is None
@@ -369,13 +369,13 @@ def test_bad_data(counts: object, prior: object, message: str) -> None:
 @pytest.mark.parametrize("name", ["gamma", "beta"])
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "x", True, [1]])
 def test_bad_rates(name: str, value: object) -> None:
-    with pytest.raises(InvalidInput, match=f"{name}="):
+    with pytest.raises(InvalidInputError, match=f"{name}="):
         smooth_sensitivity((3, 7), 1, **{name: value})
 
 
 def test_exactly_one_rate() -> None:
     for rates in ({}, {"gamma": 1, "beta": 1}, {"gamma": None}):
-        with pytest.raises(InvalidInput, match="exactly one of gamma and beta"):
+        with pytest.raises(InvalidInputError, match="exactly one of gamma and beta"):
             smooth_sensitivity((3, 7), 1, **rates)
 
 
@@ -387,14 +387,14 @@ def test_rates_of_any_kind_of_number() -> None:
 
 @pytest.mark.parametrize("n", [0, -3, 1.5, "4", math.nan, 10**301])
 def test_bad_size(n: object) -> None:
-    with pytest.raises(InvalidInput, match="n"):
+    with pytest.raises(InvalidInputError, match="n"):
         global_sensitivity(n, (1, 1))
 
 
 def test_bad_global() -> None:
-    with pytest.raises(InvalidInput, match="one parameter per level"):
+    with pytest.raises(InvalidInputError, match="one parameter per level"):
         global_sensitivity(5, 1.0)
-    with pytest.raises(InvalidInput, match="sensitivity='loose' must be"):
+    with pytest.raises(InvalidInputError, match="sensitivity='loose' must be"):
         global_sensitivity(5, (1, 1), sensitivity="loose")
-    with pytest.raises(InvalidInput, match="prior="):
+    with pytest.raises(InvalidInputError, match="prior="):
         global_sensitivity(5, (1, -1))

@@ -24,7 +24,7 @@ from discreet._inference.sparse import SparsePosterior, number_near
 from discreet._randomness.entropy import SeededEntropy
 from discreet._reporting.report import report
 from discreet.answers.selected import EVERYTHING_ELSE, SparseRelease
-from discreet.errors import CorruptReleaseError, DataError, InvalidInput, TooLargeError
+from discreet.errors import CorruptReleaseError, DataError, InvalidInputError, TooLargeError
 from discreet.mechanisms.sparse import Sparse, SparseOutput
 
 CODES = [4711] * 400 + [90210] * 90 + list(range(10_000, 10_050))
@@ -128,7 +128,7 @@ def test_what_does_not_go_together_is_said_before_data_are_opened(
         schema = discreet.Schema({"c": discreet.Category(**column), "d": ["a", "b"], "x": (0, 9)}, n=n)
         discreet.Proportions(**given).request(schema)
 
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         request()
 
 
@@ -184,12 +184,12 @@ def test_the_studio_takes_it_too(column: str, texts: dict[str, str]) -> None:
     form = ReleaseForm(kind="proportions", texts=given, kept=kept)
     assert form.asked.declared_size == 0
     if "delta" in texts:
-        with pytest.raises(InvalidInput, match="no width can be planned"):
+        with pytest.raises(InvalidInputError, match="no width can be planned"):
             discreet.plan(form.question, form.declared, n=1000)
     else:
         assert discreet.plan(form.question, form.declared, n=10**5).width_text().endswith("records")
     dense = Schemas().keep("[columns]\nc = {values = {from = 0, to = 99999}}\n", "codes")
-    with pytest.raises((InvalidInput, TooLargeError)):
+    with pytest.raises((InvalidInputError, TooLargeError)):
         _ = ReleaseForm(kind="proportions", texts={"epsilon": "1", "columns": "c"}, kept=dense).asked
 
 

@@ -35,7 +35,7 @@ from discreet._declarations import Relation
 from discreet._documents.answer import Answer as Released
 from discreet._documents.answer import Row, Words, load_answer
 from discreet._registry import DOCUMENTS, QUESTIONS
-from discreet._studio.app import bound, configured, create_app
+from discreet._studio.app import bound, create_app, make_server
 from discreet._studio.forms import ReleaseForm
 from discreet._studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
 from discreet._studio.pages.evidence import AuditQuestion
@@ -44,7 +44,7 @@ from discreet._studio.pages.release import _promise
 from discreet._studio.releasing import Releases, hear_warnings, new_request
 from discreet._studio.schemas import Schemas
 from discreet.answers.release import Release
-from discreet.errors import GuaranteeMismatchError, InvalidInput, RequestConflictError
+from discreet.errors import GuaranteeMismatchError, InvalidInputError, RequestConflictError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import NUMBER, TEXT
@@ -249,7 +249,7 @@ class Browser:
 def running(**given: Any) -> Iterator[Browser]:
     with bound(0) as listening:
         settings = StudioSettings(port=listening.getsockname()[1], **given)
-        server = configured(create_app(settings))
+        server = make_server(create_app(settings))
         listening.listen(64)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -1177,7 +1177,7 @@ class Greeting(Released):
         return [Row(f"row {i}", i, 1.0, i - 1.0, i + 1.0) for i in range(12)]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> Any:
-        raise InvalidInput("a greeting has no draws")
+        raise InvalidInputError("a greeting has no draws")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -1221,7 +1221,7 @@ def greeting() -> Iterator[None]:
 
         def __post_init__(self) -> None:
             if self.source == "nobody":
-                raise InvalidInput("source must be somebody")
+                raise InvalidInputError("source must be somebody")
 
         def columns_used(self, schema: Schema) -> tuple[str, ...]:
             return tuple(schema.columns)
@@ -1683,9 +1683,9 @@ def test_a_port_in_use_is_said() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InvalidInput, match="in use by another program"):
+        with pytest.raises(InvalidInputError, match="in use by another program"):
             bound(taken.getsockname()[1])
-    with pytest.raises(InvalidInput, match="between 0 and 65535"):
+    with pytest.raises(InvalidInputError, match="between 0 and 65535"):
         bound(70000)
 
 

@@ -31,7 +31,7 @@ from discreet.errors import (
     DataError,
     DiscreetError,
     FileError,
-    InvalidInput,
+    InvalidInputError,
     NoiseWarning,
     RequestConflictError,
 )
@@ -136,9 +136,9 @@ def test_table_counts_cells_and_sums_them_up(folder: Path) -> None:
     again = Release.from_json(released.to_json())
     assert again == released
     for wrong in ((), ("age",), ("sex", "sex")):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             released.margin(*wrong)
-    with pytest.raises(InvalidInput, match="several columns"):
+    with pytest.raises(InvalidInputError, match="several columns"):
         shorthand.shares([1, 0], levels=(0, 1), epsilon=1).margin("sex")
 
 
@@ -162,11 +162,11 @@ def test_groups_cost_the_budget_once_and_say_what_they_assume(folder: Path) -> N
     assert "No records" in str(found)
     declared = shorthand.groups(folder / "survey.csv", **question, sizes=(60, 60, 0))
     assert declared.sizes == (60, 60, 0)
-    with pytest.raises(InvalidInput, match="not the numbers of records"):
+    with pytest.raises(InvalidInputError, match="not the numbers of records"):
         shorthand.groups(folder / "survey.csv", **question, sizes=(61, 59, 0))
-    with pytest.raises(InvalidInput, match="2 entries for 3 groups"):
+    with pytest.raises(InvalidInputError, match="2 entries for 3 groups"):
         shorthand.groups(folder / "survey.csv", **question, sizes=(60, 60))
-    with pytest.raises(InvalidInput, match="not one of"):
+    with pytest.raises(InvalidInputError, match="not one of"):
         found["y"]
 
 
@@ -193,7 +193,7 @@ def test_bins_of_a_numeric_column(folder: Path) -> None:
     )
     assert extra.levels[-2:] == ("outside", "missing")
     for edges in ("abc", (1, 0, 2), (1, 2)):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             shorthand.shares(folder / "survey.csv", column="age", epsilon=1, edges=edges)
 
 
@@ -211,7 +211,7 @@ def test_people_with_several_records(folder: Path) -> None:
     assert "with all their records, by any other person" in both.guarantee.meaning()
     assert "at most 2 records" in report(both)
     assert both.posterior.marginal(0).mean() > 0
-    with pytest.raises(InvalidInput, match="needs n="):
+    with pytest.raises(InvalidInputError, match="needs n="):
         shorthand.shares(folder / "survey.csv", per_person=2, **options)
 
 
@@ -294,7 +294,7 @@ def test_study_draws_logistic_coefficients(folder: Path) -> None:
         ("age ~ person", "declared as numbers"),
         ("sex ~ smoker", "not as numbers"),
     ):
-        with pytest.raises(InvalidInput, match=message):
+        with pytest.raises(InvalidInputError, match=message):
             study.draw(**{**question, "column": formula})
     for formula, message in (
         ("sex ~ age", "undeclared value in column 'sex'"),
@@ -314,14 +314,14 @@ def test_study_with_a_ledger_keeps_its_budget(folder: Path) -> None:
     study_of(folder, epsilon=1).proportions("sex", epsilon="0.75")
     with pytest.raises(BudgetExceededError):
         study_of(folder, epsilon=1).proportions("sex", epsilon="0.5")
-    with pytest.raises(InvalidInput, match="the ledger's cap"):
+    with pytest.raises(InvalidInputError, match="the ledger's cap"):
         study_of(folder, epsilon=2)
-    with pytest.raises(InvalidInput, match="this schema is for add-remove"):
+    with pytest.raises(InvalidInputError, match="this schema is for add-remove"):
         study_of(folder, {"sex": ("f", "m")}, epsilon=1)
     for given in ({"epsilon": 0}, {"epsilon": 1, "zcdp": 2}, {"epsilon": "x"}, {"epsilon": (1, "1e-6")}):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInputError):
             study_of(folder, name="none.db", **given)
-    with pytest.raises(InvalidInput, match="epsilon is missing"):
+    with pytest.raises(InvalidInputError, match="epsilon is missing"):
         Study(folder / "survey.csv", SCHEMA)
 
 
@@ -342,9 +342,9 @@ def test_study_with_a_ledger_keeps_its_budget(folder: Path) -> None:
 )
 def test_bad_questions(folder: Path, question: dict[str, Any], message: str) -> None:
     study = study_of(folder, epsilon=1)
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         study.price([question])
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         study.answer(question)
 
 
@@ -422,7 +422,7 @@ def test_people_and_records_have_different_relations(folder: Path) -> None:
         folder / "survey.csv", column="smoker", levels=LEVELS, epsilon=1, person="person", per_person=1
     )
     two = shorthand.shares(folder / "survey.csv", column="smoker", levels=LEVELS, epsilon=1)
-    with pytest.raises(InvalidInput, match="different relations"):
+    with pytest.raises(InvalidInputError, match="different relations"):
         discreet.compose([one.guarantee, two.guarantee])
     people = discreet.Schema({"smoker": LEVELS}, n=60, person="person", per_person=1)
     study_of(folder, people, epsilon=3).proportions("smoker", epsilon=1)
@@ -433,7 +433,7 @@ def test_people_and_records_have_different_relations(folder: Path) -> None:
     p, q = (np.exp(built.log_pmf(c)[1]) for c in ((1, 0, 0, 1), (0, 1, 1, 0)))
     assert np.abs(np.log(p / q)).max() > 1.5  # which is why replace-one is not claimed
     for wrong in (0, -1):
-        with pytest.raises(InvalidInput, match="per_person"):
+        with pytest.raises(InvalidInputError, match="per_person"):
             shorthand.shares(
                 folder / "survey.csv",
                 column="smoker",
@@ -467,7 +467,7 @@ def test_dates_in_a_study_file(folder: Path) -> None:
 
 
 def test_answers_of_other_data_are_not_taken_for_these(folder: Path) -> None:
-    with pytest.raises(InvalidInput, match="dataset is missing"):
+    with pytest.raises(InvalidInputError, match="dataset is missing"):
         Study({"sex": ["f"]}, SCHEMA, epsilon=1, ledger=folder / "l.db")
     question = {"id": "q", "columns": "sex", "epsilon": "0.5"}
     study_of(folder, epsilon=1).answer(question)
@@ -646,7 +646,7 @@ def test_bad_study_files(folder: Path, change: tuple[str, str], message: str) ->
     path = folder / "bad.toml"
     assert change[0] in STUDY
     path.write_text(STUDY.replace(change[0], change[1], 1))
-    with pytest.raises(InvalidInput, match=re.escape(message)):
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
         read_study(path)
     assert not (folder / "bad.ledger.db").exists()
 
@@ -871,7 +871,7 @@ def test_a_draw_gets_its_part_of_the_budget_and_of_delta(folder: Path) -> None:
 def test_what_cannot_be_divided(questions: list[dict[str, Any]], message: str) -> None:
     study = Study("nothing.csv", discreet.Schema({"x": ["no", "yes"], "y": (0, 1)}, n=2000), epsilon=1)
     asked = [one if "kind" in one else {"columns": "x", **one} for one in questions]
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInputError, match=message):
         study.split(asked)
 
 

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 import discreet
 import shorthand
 from discreet._cli import app
-from discreet._data import binned, clipped_sum, contingency, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
 from discreet._declarations import Domain
 from discreet._inference.noise_aware import MixedShares, Respondents, noise_aware
 from discreet._numerics.noises import DiscreteLaplace
 from discreet.answers.release import Release
 from discreet.distributions._given_total import GivenTotal
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.independent import GaussianCounts, Geometric
 from discreet.mechanisms.lattice import Lattice
@@ -147,7 +147,7 @@ def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
         **options,
     )
     assert groups.shares().mean()[0] == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.08)
-    with pytest.raises(InvalidInput, match="pooled needs how many"):
+    with pytest.raises(InvalidInputError, match="pooled needs how many"):
         groups.pooled()
 
 
@@ -161,9 +161,9 @@ def test_many_levels_of_unknown_strength_among_those_who_answered() -> None:
 
 
 def test_only_noise_that_can_be_summed_over() -> None:
-    with pytest.raises(InvalidInput, match="these do: lattice"):
+    with pytest.raises(InvalidInputError, match="these do: lattice"):
         shorthand.shares(PARTLY, levels=LEVELS, epsilon=1, missing="exclude", mechanism="ehd")
-    with pytest.raises(InvalidInput, match="does not go with a posterior draw"):
+    with pytest.raises(InvalidInputError, match="does not go with a posterior draw"):
         shorthand.draws(PARTLY, "dirichlet", levels=LEVELS, missing="exclude", epsilon=1, order=4)
 
 
@@ -174,7 +174,7 @@ def test_what_is_left_out_is_counted_where_n_is_public() -> None:
     assert count_levels(values, domain, private_size=True) == (2, 1)
     assert count_levels([*values, "x", Unprintable()], domain, strict=False) == (2, 1, 4)
     assert count_levels([*values, "x"], domain, strict=False, private_size=True) == (2, 1)
-    assert binned([1, None, 5, 30, "x"], edges=(0, 2, 9), missing="exclude", strict=False) == (1, 1, 3)
+    assert count_bins([1, None, 5, 30, "x"], edges=(0, 2, 9), missing="exclude", strict=False) == (1, 1, 3)
     frame = pd.DataFrame({"a": ["no", None, "yes", "x"], "b": [1, 2, None, 1]})
     both = {"a": domain, "b": Domain((1, 2), missing="exclude")}
     assert contingency(frame, both, strict=False).tolist() == [[1, 0, 0], [0, 0, 1], [1, 1, 0]]
@@ -201,7 +201,7 @@ def test_nan_is_missing_in_parquet_whatever_the_other_records_are(tmp_path: Path
         for kind in (pl.Float64, pl.Float32):
             pl.DataFrame({"x": [*values, *[math.nan] * 9]}, schema={"x": kind}).write_parquet(path)
             for data in (path, duckdb.connect().read_parquet(str(path))):
-                bins = binned(data, edges=(0, 1.5, 2.5), outside="clip", missing="level")
+                bins = count_bins(data, edges=(0, 1.5, 2.5), outside="clip", missing="level")
                 assert bins[-1] == 9
                 assert count_levels(data, Domain((1, 2, 3, 4), other=3, missing=4))[-1] == 9
                 summed = clipped_sum(data, bounds=(0, 8), missing=8)
@@ -415,7 +415,7 @@ def test_a_line_that_is_no_json_counts_as_missing(tmp_path: Path, line: str) -> 
         assert counted(path) == (0, 5, 1)
     array = tmp_path / "t.json"
     array.write_text('[{"a": "yes"}]')
-    with pytest.raises(InvalidInput, match=r"does not go with \.json files"):
+    with pytest.raises(InvalidInputError, match=r"does not go with \.json files"):
         counted(array)
 
 
@@ -448,7 +448,7 @@ def test_a_strict_run_stops_at_an_undeclared_value(tmp_path: Path) -> None:
     lenient = discreet.Schema({"a": ["no", "yes"], "x": (0, 10)}, n="public", strict=False)
     study = discreet.Study(path, lenient, epsilon=3, delta="1e-5", ledger=tmp_path / "l.db", dataset="d")
     assert study.proportions("a", epsilon=1).missing == "exclude"
-    with pytest.raises(InvalidInput, match="strict=False"):
+    with pytest.raises(InvalidInputError, match="strict=False"):
         study.draw("a ~ x", epsilon=1, delta="1e-6")
     (tmp_path / "schema.toml").write_text(lenient.to_toml())
     result = CliRunner().invoke(
@@ -470,5 +470,5 @@ def test_what_cannot_be_total_is_refused_before_data_are_opened(
     question: Any, about: Any, match: str
 ) -> None:
     columns = {"a": ("a", "b"), "x": (0, 9)}
-    with pytest.raises(InvalidInput, match=match):
+    with pytest.raises(InvalidInputError, match=match):
         question.request(discreet.Schema(columns, n="public", strict=False, **about))

@@ -17,7 +17,7 @@ import pytest
 import discreet
 import shorthand
 from discreet._cli import main
-from discreet._data import Glob, binned, clipped_sum, contingency, count_levels, read_rows, sql
+from discreet._data import Glob, clipped_sum, contingency, count_bins, count_levels, read_rows, sql
 from discreet._declarations import Domain
 from discreet.errors import DataError, DiscreetError
 from workbooks import workbook
@@ -129,7 +129,7 @@ def _questions(data: Any) -> dict[str, Callable[[], Any]]:
         "count per person": lambda: count_levels(
             data, Domain(LEVELS), column="smoker", person="person", per_person=1
         ),
-        "bins": lambda: binned(data, edges=(0, 50, 100), column="age"),
+        "bins": lambda: count_bins(data, edges=(0, 50, 100), column="age"),
         "sum": lambda: clipped_sum(data, bounds=(0, 100), column="age"),
         "contingency": lambda: contingency(data, {"smoker": Domain(LEVELS), "person": Domain((1, 2))}),
         "rows": lambda: read_rows(data, ["smoker", "age"]),
@@ -204,12 +204,12 @@ def test_several_files_and_folders_say_no_more(tmp_path: Path) -> None:
 
 
 def test_whatever_is_raised_leaves_without_what_it_says() -> None:
-    from discreet._data.withheld import withheld
+    from discreet._data.withheld import redact_errors
 
     class PanicException(BaseException):
         pass
 
-    @withheld
+    @redact_errors
     def fails(error: BaseException) -> None:
         raise error from ValueError(MARK)
 

@@ -18,7 +18,7 @@ import discreet
 from conformance.oracle import datasets
 from discreet._declarations import Relation
 from discreet._inference.made_up_counts import imagined_counts
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms import automatic
 from discreet.mechanisms.base import simulated_output
 from discreet_reproductions.hellinger import expected_error as expectations
@@ -354,12 +354,12 @@ def test_a_plan_is_asked_for_by_its_width() -> None:
     assert more.rows[0].width / 2 <= 0.03
     assert 1070 < more.n < 1120
     assert max(map(len, str(found).splitlines())) <= 80
-    with pytest.raises(InvalidInput, match="even without privacy"):
+    with pytest.raises(InvalidInputError, match="even without privacy"):
         plan(prior=(1, 1), n=100, within=0.03)
     for wrong in (0, -0.1, 1.5):
-        with pytest.raises(InvalidInput, match="within="):
+        with pytest.raises(InvalidInputError, match="within="):
             plan(prior=(1, 1), n=100, within=wrong)
-    with pytest.raises(InvalidInput, match="share="):
+    with pytest.raises(InvalidInputError, match="share="):
         plan(prior=(1, 1), n=100, epsilon=1, share=1.5)
 
 
@@ -401,15 +401,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("given", "message"), BAD)
 def test_bad_input(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(InvalidInputError) as caught:
         plan(prior=(1, 1), **given)
     assert message in str(caught.value)
 
 
 def test_more_bad_input() -> None:
-    with pytest.raises(InvalidInput, match="at least two levels"):
+    with pytest.raises(InvalidInputError, match="at least two levels"):
         plan(prior=(1,), n=10, epsilon=1)
-    with pytest.raises(InvalidInput, match="'ehdl' is not in this plan; it has: lattice"):
+    with pytest.raises(InvalidInputError, match="'ehdl' is not in this plan; it has: lattice"):
         plan(prior=(1, 1), n=5, epsilon=1).row("ehdl")
     with pytest.raises(TooLargeError, match="lattice"):
         plan(prior=(1, 1), n=200, epsilon=1, mechanisms=["optimal"])
@@ -542,7 +542,7 @@ def test_public_records_buy_error_and_epsilon() -> None:
 
 @pytest.mark.parametrize("public", [(1,), (1, -1), (1, 2, 3), 5, (0.5, 1)])
 def test_bad_public_counts(public: Any) -> None:
-    with pytest.raises(InvalidInput, match="counts"):
+    with pytest.raises(InvalidInputError, match="counts"):
         plan(prior=(1, 1), n=50, epsilon=1, public=public)
 
 

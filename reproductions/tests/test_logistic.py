@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import DiscreetError, InvalidInput, NoiseWarning, PrivacyWarning
+from discreet.errors import DiscreetError, InvalidInputError, NoiseWarning, PrivacyWarning
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Gaussian
 from discreet.regression._chain import (
@@ -30,7 +30,7 @@ from discreet.regression._chain import (
 )
 from discreet.regression._doubles import SeededNoise
 from discreet.regression._rejection import hessian, loss, mode
-from discreet.regression.release import clipped
+from discreet.regression.release import clip_rows
 from discreet_reproductions.logistic import exact as samplers
 from discreet_reproductions.logistic.baselines import (
     OPSLogisticRegression,
@@ -74,7 +74,7 @@ def cancer() -> tuple[np.ndarray, np.ndarray]:
 
 def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    rows = clipped(rng.normal(size=(n, d)), 1.0)
+    rows = clip_rows(rng.normal(size=(n, d)), 1.0)
     slope = np.linspace(3, -1, d)
     return rows * np.where(rng.random(n) < 1 / (1 + np.exp(-rows @ slope)), 1.0, -1.0)[:, None]
 
@@ -132,7 +132,7 @@ def test_settings_that_a_sampler_has_not_are_refused() -> None:
         ({"order": 10, "delta": None, "sampler": "proximal"}, "no Rényi guarantee"),
         ({"epsilon": 500, "sampler": "proximal"}, "beyond the proximal sampler"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             make(**changes)  # type: ignore[arg-type]
 
 
@@ -141,7 +141,7 @@ def test_reference_is_labelled(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     assert not model.guarantee_.is_private
     assert not model.release_.private
     assert not ReferenceLogisticPosterior(draws=8).fit(*cancer).release_.private, "without a seed too"
-    with pytest.raises(InvalidInput, match="multiple of chains"):
+    with pytest.raises(InvalidInputError, match="multiple of chains"):
         ReferenceLogisticPosterior(draws=10, chains=4).fit(*cancer)
 
 
@@ -432,7 +432,7 @@ def test_output_perturbation_has_exact_noise(
     drawn = np.append(model.coef_draws_[:, 0], 2 * model.release_.intercepts, axis=1)
     assert model.release_.private
     assert all((Fraction(x) / model.design_.grid).denominator == 1 for x in drawn.ravel().tolist())
-    signed = np.hstack([clipped(cancer[0], 1.0), np.full((569, 1), 0.5)])
+    signed = np.hstack([clip_rows(cancer[0], 1.0), np.full((569, 1), 0.5)])
     signed *= np.where(cancer[1], 1, -1)[:, None]
     centre, _ = mode(signed, model.design_.weight, 4.0, 1e-9)
     z = 2 * (drawn - centre).ravel()
@@ -481,7 +481,7 @@ def test_ops_draws_stay_in_the_ball(cancer: tuple[np.ndarray, np.ndarray]) -> No
         ({"sampler": "proximal", "delta": None}, "needs a delta above 0"),
         ({"delta": 5}, "a probability above 0"),
     ):
-        with pytest.raises(InvalidInput, match=words):
+        with pytest.raises(InvalidInputError, match=words):
             OPSLogisticRegression(**{"epsilon": 1, **wrong}).fit(*cancer)
 
 

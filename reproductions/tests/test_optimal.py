@@ -16,7 +16,7 @@ from conformance.cases import MECHANISMS, Case
 from conformance.oracle import law_matrix, neighbours, worst_loss
 from discreet._inference.noise_aware import noise_aware
 from discreet._numerics.enclosures import ball
-from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.errors import DiscreetError, InvalidInputError, TooLargeError
 from discreet_reproductions.hellinger import optimal
 from discreet_reproductions.hellinger.optimal import TOTAL, Optimal, optimal_error, optimal_mechanism
 from test_decoding import expected_error, least_error
@@ -192,7 +192,7 @@ def test_it_is_solved_on_first_use_only(monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_can_be_released_audited_and_inferred_from() -> None:
     m = optimal_mechanism(prior=(1, 1, 1), n=8, epsilon=1)
     assert sum(m.draw((5, 2, 1))) == 8
-    with pytest.raises(InvalidInput, match="no longer made"):
+    with pytest.raises(InvalidInputError, match="no longer made"):
         discreet.mechanism("optimal", prior=(1, 1), n=7, epsilon=1)
     a = discreet.audit(m)
     assert a.holds

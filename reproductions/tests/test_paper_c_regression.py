@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.errors import DiscreetError, InvalidInputError
 from discreet_reproductions.paper_c import regression
 from discreet_reproductions.report import Row, Statement, write_outcome
 from discreet_reproductions.running import Run
@@ -103,10 +103,10 @@ def test_rows_are_inside_the_declared_bound() -> None:
 
 
 def test_files_are_asked_for_and_never_fetched(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="give --data FOLDER"):
+    with pytest.raises(InvalidInputError, match="give --data FOLDER"):
         regression.load("adult", None)
     for name in regression.LARGE:
         with pytest.raises(DiscreetError, match=r"reproductions/README\.md says where"):
             regression.load(name, tmp_path)
-    with pytest.raises(InvalidInput, match="unknown"):
+    with pytest.raises(InvalidInputError, match="unknown"):
         regression.load("iris", None)

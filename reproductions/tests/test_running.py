@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet._cli import app
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 from discreet_reproductions import catalogue, gallery, index, report, running
 from discreet_reproductions.catalogue import EXPERIMENTS, PAPERS, Experiment, chosen
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure, plain
@@ -46,7 +46,7 @@ def missing(run: Run) -> Outcome:
 
 
 def refused(run: Run) -> Outcome:
-    raise InvalidInput("an unknown level")
+    raise InvalidInputError("an unknown level")
 
 
 TINY = Experiment("b-tiny", "A tiny one", "tiny:tiny", takes_data=True)
@@ -218,9 +218,9 @@ def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
     assert results["b-tiny"].status == "made"
     with pytest.raises(FileError, match="not a folder"):
         list(reproduce([TINY], tmp_path, data=tmp_path / "nowhere"))
-    with pytest.raises(InvalidInput, match="jobs is 0"):
+    with pytest.raises(InvalidInputError, match="jobs is 0"):
         list(reproduce([TINY], tmp_path, jobs=0))
-    with pytest.raises(InvalidInput, match="seed is -1"):
+    with pytest.raises(InvalidInputError, match="seed is -1"):
         list(reproduce([TINY], tmp_path, seed=-1))
     (tmp_path / "file").touch()
     for out in (tmp_path / "file", tmp_path / "file" / "out"):
@@ -232,7 +232,7 @@ def test_names_of_experiments() -> None:
     assert chosen(["all"]) == (TINY, ABSENT, FAILING)
     assert chosen(["b"]) == (TINY, ABSENT)
     assert chosen(["b-tiny", "a"]) == (TINY, FAILING)
-    with pytest.raises(InvalidInput, match="'figure6' is unknown"):
+    with pytest.raises(InvalidInputError, match="'figure6' is unknown"):
         chosen(["figure6"])
 
 
@@ -254,7 +254,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses = [e["status"] for e in json.loads(failed.stdout)["experiments"]]
     assert statuses == ["kept", "skipped", "failed"]
     alone = runner.invoke(app, ["reproduce", "list", "all"])
-    assert isinstance(alone.exception, InvalidInput)
+    assert isinstance(alone.exception, InvalidInputError)
 
 
 def test_gallery_takes_full_runs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,13 +263,13 @@ def test_gallery_takes_full_runs_only(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(FileError, match="discreet reproduce all"):
         gallery.collect(run, folder)
     list(reproduce([TINY], run, quick=True))
-    with pytest.raises(InvalidInput, match="quick run"):
+    with pytest.raises(InvalidInputError, match="quick run"):
         gallery.collect(run, folder)
     list(reproduce([TINY], run))
     found = gallery.collect(run, folder)
     assert (folder / "b-tiny.png").read_bytes() == (run / "b-tiny.png").read_bytes()
     page.write_text("# Title\n", "utf-8")
-    with pytest.raises(InvalidInput, match="once each"):
+    with pytest.raises(InvalidInputError, match="once each"):
         gallery.rewrite(page, "")
     page.write_text(f"# Title\n\n{gallery.BEGIN}\nold\n{gallery.END}\n\nafter\n", "utf-8")
     for _ in range(2):

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, PrivacyWarning, warn
+from discreet.errors import InvalidInputError, PrivacyWarning, warn
 
 
 class Relation(StrEnum):
@@ -76,7 +76,9 @@ def as_relation(relation: Any) -> Relation:
     try:
         return Relation(relation)
     except ValueError:
-        raise InvalidInput(f"relation={relation!r} is none of {', '.join(Relation)}") from None
+        raise InvalidInputError(
+            f"is none of {', '.join(Relation)}", parameter="relation", value=relation
+        ) from None
 
 
 def as_unit(unit: Any, relation: Relation) -> str | None:
@@ -86,12 +88,18 @@ def as_unit(unit: Any, relation: Relation) -> str | None:
     """
     if unit is None:
         if relation is Relation.REPLACE_NEARBY:
-            raise InvalidInput("relation='replace-nearby' needs a unit that says how near: unit='within 5'")
+            raise InvalidInputError(
+                "relation='replace-nearby' needs a unit that says how near: unit='within 5'"
+            )
         return None
     if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP, Relation.REPLACE_NEARBY):
-        raise InvalidInput(f"unit={unit!r} is the key of people and goes with relation='replace-person'")
+        raise InvalidInputError(
+            "is the key of people and goes with relation='replace-person'", parameter="unit", value=unit
+        )
     if not isinstance(unit, str) or not 0 < len(unit) <= 1000:
-        raise InvalidInput(f"unit={unit!r} must be the name of the column that tells people apart")
+        raise InvalidInputError(
+            "must be the name of the column that tells people apart", parameter="unit", value=unit
+        )
     return unit
 
 
@@ -117,19 +125,23 @@ class Domain:
     def __post_init__(self) -> None:
         levels = self.levels
         if isinstance(levels, str | bytes | set | frozenset | Mapping) or not isinstance(levels, Iterable):
-            raise InvalidInput(
-                f"levels={levels!r} must be a sequence in a fixed order, such as ('no', 'yes')"
+            raise InvalidInputError(
+                "must be a sequence in a fixed order, such as ('no', 'yes')", parameter="levels", value=levels
             )
         levels = tuple(levels)
         object.__setattr__(self, "levels", levels)
         if len(levels) < 2:
-            raise InvalidInput(
-                f"levels={levels!r} has {len(levels)} level(s); a proportion needs at least two: "
-                "declare every value that a record may take, not only those that occur"
+            raise InvalidInputError(
+                f"has {len(levels)} level(s); a proportion needs at least two: "
+                "declare every value that a record may take, not only those that occur",
+                parameter="levels",
+                value=levels,
             )
         if any(level is None or (isinstance(level, float) and level != level) for level in levels):
-            raise InvalidInput(
-                f"levels={levels!r} holds a missing value; map missing values with missing=LEVEL instead"
+            raise InvalidInputError(
+                "holds a missing value; map missing values with missing=LEVEL instead",
+                parameter="levels",
+                value=levels,
             )
         printed: set[str] = set()
         stripped: set[str] = set()
@@ -142,19 +154,25 @@ class Domain:
                 again = str(level) in printed or level in equal
                 equal.add(level)
             except TypeError:
-                raise InvalidInput(f"level {level!r} must be text, a number or a truth value") from None
+                raise InvalidInputError(f"level {level!r} must be text, a number or a truth value") from None
             if again:
-                raise InvalidInput(f"levels={levels!r} names {level!r} twice; every level must be distinct")
+                raise InvalidInputError(
+                    f"names {level!r} twice; every level must be distinct", parameter="levels", value=levels
+                )
             if str(level).strip() in stripped:
-                raise InvalidInput(
-                    f"levels={levels!r}: {level!r} differs from another level only in white space; remove one"
+                raise InvalidInputError(
+                    f": {level!r} differs from another level only in white space; remove one",
+                    parameter="levels",
+                    value=levels,
                 )
             printed.add(str(level))
             stripped.add(str(level).strip())
         for name, target in (("other", self.other), ("missing", self.missing)):
             if target is not None and target not in levels and not (name == "missing" and target == EXCLUDE):
-                raise InvalidInput(
-                    f"{name}={target!r} is not one of levels={levels!r}: add it there, or name one of them"
+                raise InvalidInputError(
+                    f"is not one of levels={levels!r}: add it there, or name one of them",
+                    parameter=name,
+                    value=target,
                 )
         if plainly:
             object.__setattr__(self, "texts", {level: i for i, level in enumerate(levels)})
@@ -252,8 +270,8 @@ def _as_truth(level: Any) -> bool | None:
 def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
     """The privacy budget as an exact rational: a float means the decimal number that it prints as."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
-        raise InvalidInput(
-            f"{name}={value!r} must be a number, a string such as '0.8' or '4/5', or a Fraction"
+        raise InvalidInputError(
+            "must be a number, a string such as '0.8' or '4/5', or a Fraction", parameter=name, value=value
         )
     exact: Fraction | None = None
     try:
@@ -268,13 +286,19 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
         else:
             approximate = float(value)
     except (ValueError, ZeroDivisionError):
-        raise InvalidInput(f"{name}={_shown(value)} is not a number; write it like 0.8 or '4/5'") from None
+        raise InvalidInputError(
+            "is not a number; write it like 0.8 or '4/5'", parameter=name, value=value
+        ) from None
     except OverflowError:
         approximate = math.inf
     if math.isnan(approximate) or math.isinf(approximate):
-        raise InvalidInput(f"{name}={_shown(value)} must be finite; a usual choice is between 0.1 and 3")
+        raise InvalidInputError(
+            "must be finite; a usual choice is between 0.1 and 3", parameter=name, value=value
+        )
     if approximate <= 0:
-        raise InvalidInput(f"{name}={_shown(value)} must be positive; a usual choice is between 0.1 and 3")
+        raise InvalidInputError(
+            "must be positive; a usual choice is between 0.1 and 3", parameter=name, value=value
+        )
     if exact is not None:
         return exact
     if isinstance(value, numbers.Rational):
@@ -290,7 +314,7 @@ _MOST_BITS = 1000
 """Binary places before or behind the point: numbers are 0, or in size from 1e-300 to 1e300."""
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
 
 
@@ -322,7 +346,7 @@ def as_rational(
 
     Raises
     ------
-    InvalidInput
+    InvalidInputError
         If it is none, or outside of the bounds.
     """
     try:
@@ -330,26 +354,26 @@ def as_rational(
             raise TypeError
         number = _exact(value) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError):
-        raise InvalidInput(
-            f"{name}={_shown(value)} must be an exact number such as '1/3' or '0.25'"
+        raise InvalidInputError(
+            "must be an exact number such as '1/3' or '0.25'", parameter=name, value=value
         ) from None
     size = number.numerator.bit_length() - number.denominator.bit_length()
     if size > _MOST_BITS:
-        raise InvalidInput(f"{name} must be a number below 1e300")
+        raise InvalidInputError(f"{name} must be a number below 1e300")
     if number and size < -_MOST_BITS and not (tiny or isinstance(value, Fraction)):
-        raise InvalidInput(f"{name} must be 0, or at least 1e-300 in size")
+        raise InvalidInputError(f"{name} must be 0, or at least 1e-300 in size")
     if (low is not None and number < low) or (high is not None and number > high):
         limits = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise InvalidInput(f"{name} must be {limits}")
+        raise InvalidInputError(f"{name} must be {limits}")
     return number
 
 
 def as_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> float:
     """A number of a document as a double: a JSON number and no text, within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"{name}={_shown(value)} must be a number")
+        raise InvalidInputError("must be a number", parameter=name, value=value)
     if not low <= value <= high:
-        raise InvalidInput(f"{name} must be a number from {low:g} to {high:g}")
+        raise InvalidInputError(f"{name} must be a number from {low:g} to {high:g}")
     return float(value)
 
 
@@ -397,16 +421,18 @@ def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | N
 def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
     """The δ that a posterior draw is to reach: above 0, below 1, with a warning from 1/n on."""
     if delta in (0, "0"):
-        raise InvalidInput(
+        raise InvalidInputError(
             "delta=0 cannot be reached: the ratio of two densities has no bound; give a delta such as 1e-6, "
             f"or {instead}"
         )
     try:
         probability = as_epsilon(delta, "delta")
-    except InvalidInput:
+    except InvalidInputError:
         probability = Fraction(1)
     if probability >= 1:
-        raise InvalidInput(f"delta={delta!r} must be a probability above 0 and below 1, such as 1e-6")
+        raise InvalidInputError(
+            "must be a probability above 0 and below 1, such as 1e-6", parameter="delta", value=delta
+        )
     if probability * n >= 1:
         warn(
             f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits publishing "
@@ -420,48 +446,60 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
     """Dirichlet prior parameters: k positive reals; one number stands for all k when k is known."""
     if isinstance(prior, numbers.Real):
         if k is None:
-            raise InvalidInput(
-                f"prior={prior!r} must be a sequence with one parameter per level, such as (1, 1)"
+            raise InvalidInputError(
+                "must be a sequence with one parameter per level, such as (1, 1)",
+                parameter="prior",
+                value=prior,
             )
         values: list[Any] = [prior] * k
     else:
         try:
             values = list(prior)  # type: ignore[arg-type]
         except TypeError:
-            raise InvalidInput(f"prior={prior!r} must be a positive number or a sequence of them") from None
+            raise InvalidInputError(
+                "must be a positive number or a sequence of them", parameter="prior", value=prior
+            ) from None
     try:
         if any(isinstance(value, str | bytes) for value in values):
             raise TypeError
         parameters = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"prior={prior!r} must hold numbers only") from None
+        raise InvalidInputError("must hold numbers only", parameter="prior", value=prior) from None
     if k is not None and len(parameters) != k:
-        raise InvalidInput(f"prior={prior!r} has {len(parameters)} parameters for {k} levels")
+        raise InvalidInputError(
+            f"has {len(parameters)} parameters for {k} levels", parameter="prior", value=prior
+        )
     if len(parameters) < 2:
-        raise InvalidInput(
-            f"prior={prior!r} has {len(parameters)} parameter(s); at least two levels are needed"
+        raise InvalidInputError(
+            f"has {len(parameters)} parameter(s); at least two levels are needed",
+            parameter="prior",
+            value=prior,
         )
     different = set(parameters)  # often one, of a million
     if not all(0 < parameter < math.inf for parameter in different):
-        raise InvalidInput(f"prior={prior!r} must be positive and finite; 1 is uniform, 0.5 is Jeffreys'")
+        raise InvalidInputError(
+            "must be positive and finite; 1 is uniform, 0.5 is Jeffreys'", parameter="prior", value=prior
+        )
     if max(different) > 1e300:
-        raise InvalidInput(f"prior={prior!r}: a parameter must be at most 1e300")
+        raise InvalidInputError(": a parameter must be at most 1e300", parameter="prior", value=prior)
     return parameters
 
 
 def as_integer(value: Any, name: str) -> int:
     """An exact Python int from any integer type, or from a float that is one."""
     if isinstance(value, bool):
-        raise InvalidInput(f"{name}={value!r} must be a whole number")
+        raise InvalidInputError("must be a whole number", parameter=name, value=value)
     try:
         return operator.index(value)
     except TypeError:
         pass
     if isinstance(value, numbers.Real) and math.isfinite(number := float(value)) and number.is_integer():
         if abs(number) > 2**53:
-            raise InvalidInput(f"{name}={value!r} is a float too large to be exact; give an int")
+            raise InvalidInputError(
+                "is a float too large to be exact; give an int", parameter=name, value=value
+            )
         return int(number)
-    raise InvalidInput(f"{name}={value!r} must be a whole number")
+    raise InvalidInputError("must be a whole number", parameter=name, value=value)
 
 
 def as_float(value: Any) -> float:
@@ -476,7 +514,7 @@ def as_positive(value: Any, name: str, why: str = "") -> int:
     """A whole number from 1 on; ``why`` is said after that."""
     number = as_integer(value, name)
     if number < 1:
-        raise InvalidInput(f"{name}={value!r} must be at least 1{why}")
+        raise InvalidInputError(f"must be at least 1{why}", parameter=name, value=value)
     return number
 
 
@@ -489,9 +527,9 @@ def check_hidden_size(n: Any, person: Any) -> None:
     """Refuses what does not go with add-remove: a public n, and a bound on the records of a person, with
     which one record more takes the place of another, so that two change."""
     if n is not None:
-        raise InvalidInput("n is private under add-remove: leave n out, or say relation='replace-one'")
+        raise InvalidInputError("n is private under add-remove: leave n out, or say relation='replace-one'")
     if person is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "person= goes with relation='replace-one'; add-remove protects single records: bring the data to "
             "one record per person first"
         )
@@ -500,18 +538,18 @@ def check_hidden_size(n: Any, person: Any) -> None:
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
     """Counts of the k levels as exact ints that are non-negative and sum to n where it is public."""
     if isinstance(counts, Mapping):
-        raise InvalidInput("counts must be a sequence in the order of the levels, not a mapping")
+        raise InvalidInputError("counts must be a sequence in the order of the levels, not a mapping")
     # Here and below an error is raised where none is being handled: what quoted a private number would hang
     # behind it as its context, and be logged with it.
     values = _whole_numbers(counts)
     if values is None:
-        raise InvalidInput(f"counts must be a sequence of {k} whole numbers, one per level")
+        raise InvalidInputError(f"counts must be a sequence of {k} whole numbers, one per level")
     if len(values) != k:
-        raise InvalidInput(f"counts has {len(values)} entries for {k} levels")
+        raise InvalidInputError(f"counts has {len(values)} entries for {k} levels")
     if any(value < 0 for value in values):
-        raise InvalidInput("counts must not be negative")
+        raise InvalidInputError("counts must not be negative")
     if n is not None and sum(values) != n:
-        raise InvalidInput(f"counts do not sum to the declared n={n}")
+        raise InvalidInputError(f"counts do not sum to the declared n={n}")
     return values
 
 
@@ -523,17 +561,17 @@ def _whole_numbers(counts: Iterable[Any]) -> tuple[int, ...] | None:
         ):
             return tuple(counts.tolist())  # type: ignore[attr-defined]
         return tuple([c if type(c) is int else as_integer(c, "counts") for c in counts])
-    except (InvalidInput, TypeError):
+    except (InvalidInputError, TypeError):
         return None
 
 
 def as_exact(value: Any, name: str) -> Fraction:
     """A finite real number as the rational that it is (a float: its exact binary value)."""
     if isinstance(value, bool) or value is None:
-        raise InvalidInput(f"{name} must be a number")
+        raise InvalidInputError(f"{name} must be a number")
     exact = _rational_value(value)
     if exact is None:
-        raise InvalidInput(f"{name} must be a finite number")
+        raise InvalidInputError(f"{name} must be a finite number")
     return exact
 
 
@@ -551,7 +589,7 @@ def as_numbers(data: Any) -> FloatArray:
     try:
         return np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput("public data must be a sequence of numbers") from None
+        raise InvalidInputError("public data must be a sequence of numbers") from None
 
 
 def as_bounds(
@@ -559,7 +597,7 @@ def as_bounds(
 ) -> tuple[float, float]:
     """Declared bounds (low, high) of one record, low < high."""
     if bounds is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"bounds are missing: declare them for {what}, bounds=(low, high), from what is publicly known; "
             "they are never read from the data, because the extremes of the data would be released with them"
         )
@@ -568,13 +606,17 @@ def as_bounds(
             raise TypeError
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name}={bounds!r} must be two numbers (low, high)") from None
+        raise InvalidInputError("must be two numbers (low, high)", parameter=name, value=bounds) from None
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise InvalidInput(f"{name}={bounds!r} must be finite: a record without a bound has no privacy")
+        raise InvalidInputError(
+            "must be finite: a record without a bound has no privacy", parameter=name, value=bounds
+        )
     if not low < high:
-        raise InvalidInput(f"{name}={bounds!r} must be (low, high) with low < high")
+        raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=bounds)
     if low < smallest:
-        raise InvalidInput(f"{name}={bounds!r} for {what}: the lower bound must be at least {smallest:g}")
+        raise InvalidInputError(
+            f"for {what}: the lower bound must be at least {smallest:g}", parameter=name, value=bounds
+        )
     return low, high
 
 
@@ -582,7 +624,7 @@ def as_total(statistic: Any, low: Fraction, high: Fraction) -> Fraction:
     """A sum of records that must lie between the declared bounds; the message does not quote it."""
     total = as_exact(statistic, "the statistic")
     if not low <= total <= high:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the statistic lies outside [{float(low):g}, {float(high):g}], which is n times the bounds of "
             "one record: clip the records to the declared bounds before they are summed"
         )

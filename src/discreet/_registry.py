@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from discreet._text import nearest
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 Thing = TypeVar("Thing", bound=type)
 
@@ -33,7 +33,7 @@ class Registry:
         kind = getattr(thing, self._named_by)
         home = f"{thing.__module__}:{thing.__qualname__}"
         if self._homes.setdefault(kind, home) != home:
-            raise InvalidInput(f"{self.what} {kind!r} exists already; choose another name")
+            raise InvalidInputError(f"{self.what} {kind!r} exists already; choose another name")
         self._loaded[kind] = thing
         return thing
 
@@ -53,14 +53,14 @@ class Registry:
 
     def __getitem__(self, kind: str) -> Any:
         if not isinstance(kind, str):  # it may be data, given in the wrong place
-            raise InvalidInput(f"{self.what} must be given by its name, not by a {type(kind).__name__}")
+            raise InvalidInputError(f"{self.what} must be given by its name, not by a {type(kind).__name__}")
         self.check_made(kind)
         return self.reader(kind)
 
     def check_made(self, kind: str) -> None:
         """Refuses a kind that is read, and no longer made."""
         if kind in self._withdrawn:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self.what} {kind!r} is no longer made: documents that hold it are read, shown and verified"
             )
 
@@ -68,7 +68,7 @@ class Registry:
         """The thing of a kind that a document names, also of one that is no longer made."""
         homes = self._homes | self._withdrawn
         if kind not in homes:
-            raise InvalidInput(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
+            raise InvalidInputError(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
         if kind not in self._loaded:
             module, _, name = homes[kind].partition(":")
             self._loaded[kind] = getattr(import_module(module), name)

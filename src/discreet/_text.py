@@ -35,14 +35,14 @@ def amount(value: Fraction | float) -> str:
     return re.sub(r"e([+-])0*", r"e\1", f"{float(value):.6g}").replace("e+", "e")
 
 
-def wrapped(text: str, width: int = 80) -> list[str]:
+def wrap_lines(text: str, width: int = 80) -> list[str]:
     """The lines of a paragraph; no word is broken."""
     kept = {"break_long_words": False, "break_on_hyphens": False}
     lines = (textwrap.wrap(line, width, **kept) for line in text.split("\n"))  # type: ignore[arg-type]
     return [part for line in lines for part in line or [""]]
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a plain table: the first column to the left, the others to the right."""
     lines = [[printable(cell) for cell in line] for line in [header, *rows]]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]

@@ -10,6 +10,8 @@ from typing import Any
 
 from discreet._typing import Arguments, Result
 
+_UNSET: Any = object()
+
 
 class DiscreetError(Exception):
     """Base of every error that the package raises on purpose.
@@ -20,8 +22,42 @@ class DiscreetError(Exception):
     parameter: str | None = None
 
 
-class InvalidInput(DiscreetError, ValueError):
-    """A parameter has a value that cannot be used; the message names both and says what to do."""
+class InvalidInputError(DiscreetError, ValueError):
+    """A parameter has a value that cannot be used.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong and what to do, as it follows the name and the value of the parameter.
+    parameter : str, optional
+        The parameter at fault.
+    value : object, optional
+        Its value; left out where there is none.
+
+    Examples
+    --------
+    >>> error = InvalidInputError("must be positive", parameter="epsilon", value=0)
+    >>> str(error)
+    'epsilon=0 must be positive'
+    >>> error.describe("--epsilon 0")
+    '--epsilon 0 must be positive'
+    """
+
+    def __init__(self, problem: str, *, parameter: str | None = None, value: Any = _UNSET) -> None:
+        self.problem, self.parameter, self.value = problem, parameter, value
+        known = value is not _UNSET
+        super().__init__(self.describe(f"{parameter}={short_repr(value)}" if known else parameter))
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a value is at fault, and not that there is none."""
+        return self.value is not _UNSET
+
+    def describe(self, subject: str | None) -> str:
+        """Return the message about a parameter that is called ``subject`` where the mistake was made."""
+        if subject is None:
+            return self.problem
+        return subject + ("" if self.problem.startswith((":", ";", ",")) else " ") + self.problem
 
 
 class DataError(DiscreetError, ValueError):
@@ -112,14 +148,20 @@ class UnknownDatasetError(DiscreetError, LookupError):
     """The ledger has no dataset of that name; the message names the nearest one."""
 
 
+def short_repr(value: Any, most: int = 200) -> str:
+    """Return how a value is written, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def how_to_install(extra: str) -> str:
     """What to type for an optional part of the package, which is on no registry: in one place, here."""
     return f"pip install '.[{extra}]' in a checkout of discreet"
 
 
-def missing_extra(package: str, extra: str) -> InvalidInput:
+def missing_extra(package: str, extra: str) -> InvalidInputError:
     """The error where an optional package is absent."""
-    return InvalidInput(f"{package} is not installed: {how_to_install(extra)}")
+    return InvalidInputError(f"{package} is not installed: {how_to_install(extra)}")
 
 
 def warn(message: str, category: type[Warning]) -> None:
@@ -138,7 +180,7 @@ class NoiseWarning(UserWarning):
     """The noise drowns the answer, as far as public parameters can tell."""
 
 
-def alone(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def drop_exception_context(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, whose errors of ours leave with nothing behind them.
 
     ``raise … from None`` hides the exception that was being handled, and keeps it: whoever logs the whole

@@ -32,7 +32,7 @@ from discreet._declarations import (
 )
 from discreet._text import nearest
 from discreet._typing import ColumnLike, SchemaLike
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 
 PUBLIC = "public"
 """As ``n``: the number of records is read from the data and published."""
@@ -87,14 +87,16 @@ class Category:
         _check_texts(label=self.label)
         if self.discovers:
             if self.other is not None or self.missing not in (None, EXCLUDE) or self.public:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "values='discover' goes with missing='exclude' alone: other values are data"
                 )
             return
         if isinstance(self.values, range):
             codes = self.values
             if codes.step != 1 or not 2 <= codes.stop - codes.start <= 2**62:
-                raise InvalidInput(f"values={codes!r} must be a range of two codes or more in steps of 1")
+                raise InvalidInputError(
+                    "must be a range of two codes or more in steps of 1", parameter="values", value=codes
+                )
             return
         object.__setattr__(self, "values", self.domain.levels)
 
@@ -107,17 +109,19 @@ class Category:
     def domain(self) -> Domain:
         """The values as the engines count them."""
         if self.discovers:
-            raise InvalidInput("values='discover': which values there are is not known beforehand")
+            raise InvalidInputError("values='discover': which values there are is not known beforehand")
         if isinstance(self.values, range) and len(self.values) > MOST_LISTED:
-            raise InvalidInput(
-                f"values={self.values!r} are too many to be listed: with a private n, "
-                "options={'expected_false': 1} publishes only those that stand out"
+            raise InvalidInputError(
+                "are too many to be listed: with a private n, "
+                "options={'expected_false': 1} publishes only those that stand out",
+                parameter="values",
+                value=self.values,
             )
         return Domain(self.values, self.other, self.missing)
 
     def __repr__(self) -> str:
         shown = list(self.values) if isinstance(self.values, tuple) else self.values
-        return _shown(self, [repr(shown)], ("other", "missing", "public", "label"))
+        return _show(self, [repr(shown)], ("other", "missing", "public", "label"))
 
     def to_dict(self) -> Any:
         """The declaration as JSON and TOML values."""
@@ -182,29 +186,36 @@ class Number:
         object.__setattr__(self, "low", _whole(low))
         object.__setattr__(self, "high", _whole(high))
         if self.outside not in ("clip", OWN_BIN):
-            raise InvalidInput(f"outside={self.outside!r} must be one of: clip, bin")
+            raise InvalidInputError("must be one of: clip, bin", parameter="outside", value=self.outside)
         if self.missing is not None and self.missing not in (EXCLUDE, OWN_BIN):
             if isinstance(self.missing, bool) or not isinstance(self.missing, numbers.Real):
-                raise InvalidInput(
-                    f"missing={self.missing!r} must be a number, 'exclude' or 'bin': this "
-                    "column holds numbers"
+                raise InvalidInputError(
+                    "must be a number, 'exclude' or 'bin': this column holds numbers",
+                    parameter="missing",
+                    value=self.missing,
                 )
             if not low <= float(self.missing) <= high:
-                raise InvalidInput(f"missing={self.missing!r} must lie within the bounds {low:g} to {high:g}")
+                raise InvalidInputError(
+                    f"must lie within the bounds {low:g} to {high:g}", parameter="missing", value=self.missing
+                )
         if self.bins is not None and isinstance(self.bins, numbers.Real):
             count = as_positive(self.bins, "bins")
             if count < 2:
-                raise InvalidInput(f"bins={self.bins!r} must be at least 2")
+                raise InvalidInputError("must be at least 2", parameter="bins", value=self.bins)
             object.__setattr__(self, "bins", count)
         elif self.bins is not None:
             object.__setattr__(self, "bins", _edges(self.bins))
         try:
             atoms = tuple(sorted(float(value) for value in self.atoms))
         except (TypeError, ValueError):
-            raise InvalidInput(f"atoms={self.atoms!r} must be numbers that many records share") from None
+            raise InvalidInputError(
+                "must be numbers that many records share", parameter="atoms", value=self.atoms
+            ) from None
         if any(not low <= atom <= high for atom in atoms) or (self.whole and any(a % 1 for a in atoms)):
             kind = "whole numbers " if self.whole else ""
-            raise InvalidInput(f"atoms={self.atoms!r} must be {kind}within the bounds {low:g} to {high:g}")
+            raise InvalidInputError(
+                f"must be {kind}within the bounds {low:g} to {high:g}", parameter="atoms", value=self.atoms
+            )
         object.__setattr__(self, "atoms", tuple(map(_whole, atoms)))
 
     def domain(self, missing: Any, fine: bool = False) -> BinnedDomain:
@@ -218,9 +229,10 @@ class Number:
             The bins of quantiles instead of those of proportions.
         """
         if missing is not None and missing not in (EXCLUDE, OWN_BIN):
-            raise InvalidInput(
-                f"missing={missing!r}: in bins missing values are left out ('exclude') or have a bin "
-                "of their own ('bin')"
+            raise InvalidInputError(
+                ": in bins missing values are left out ('exclude') or have a bin of their own ('bin')",
+                parameter="missing",
+                value=missing,
             )
         edges, points = self.edges(fine), set[float]()
         if fine and self.atoms:
@@ -255,7 +267,7 @@ class Number:
 
     def __repr__(self) -> str:
         names = ("missing", "bins", "outside", "atoms", "whole", "public", "label", "unit")
-        return _shown(self, [f"{self.low:g}", f"{self.high:g}"], names)
+        return _show(self, [f"{self.low:g}", f"{self.high:g}"], names)
 
     def to_dict(self) -> Any:
         """The declaration as JSON and TOML values."""
@@ -290,11 +302,13 @@ class Weight:
         _check_texts(label=self.label)
         valid = isinstance(self.most, numbers.Real) and not isinstance(self.most, bool)
         if not valid or not 0 < float(self.most) < math.inf:
-            raise InvalidInput(f"most={self.most!r} must be the largest weight that enters, such as 4")
+            raise InvalidInputError(
+                "must be the largest weight that enters, such as 4", parameter="most", value=self.most
+            )
         object.__setattr__(self, "most", _whole(float(self.most)))
 
     def __repr__(self) -> str:
-        return _shown(self, [f"{self.most:g}"], ("label",))
+        return _show(self, [f"{self.most:g}"], ("label",))
 
     def to_dict(self) -> Any:
         """The declaration as JSON and TOML values."""
@@ -353,12 +367,16 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
-            raise InvalidInput(
-                f"columns={self.columns!r} must map column names to their declarations, such as "
-                "{'smoker': ['no', 'yes'], 'age': (18, 95)}"
+            raise InvalidInputError(
+                "must map column names to their declarations, such as "
+                "{'smoker': ['no', 'yes'], 'age': (18, 95)}",
+                parameter="columns",
+                value=self.columns,
             )
         if "" in self.columns:
-            raise InvalidInput("columns: a column without a name cannot be declared; give it one in the data")
+            raise InvalidInputError(
+                "columns: a column without a name cannot be declared; give it one in the data"
+            )
         declared = {str(name): as_column(value, str(name)) for name, value in self.columns.items()}
         object.__setattr__(self, "columns", MappingProxyType(declared))
         if self.n is not None and self.n != PUBLIC:
@@ -368,47 +386,52 @@ class Schema:
         self._check_sizes()
         if self.expected_n is not None:
             if self.n is not None:
-                raise InvalidInput("expected_n= is for a private number of records; here n is public")
+                raise InvalidInputError("expected_n= is for a private number of records; here n is public")
             low, high = as_bounds(self.expected_n, "the number of records", 0, "expected_n")
             object.__setattr__(self, "expected_n", (low, high))
         for name in ("strata", "cluster"):
             if (column := getattr(self, name)) is not None:
                 self.column(column, name)
         if self.strata is not None and not declared[self.strata].public:
-            raise InvalidInput(
-                f"strata={self.strata!r} must be a public column: say Category([…], "
-                "public=True), or leave it out"
+            raise InvalidInputError(
+                "must be a public column: say Category([…], public=True), or leave it out",
+                parameter="strata",
+                value=self.strata,
             )
         if len([1 for one in declared.values() if isinstance(one, Weight)]) > 1:
-            raise InvalidInput("only one column may be a Weight")
+            raise InvalidInputError("only one column may be a Weight")
 
     def _check_people(self) -> None:
         if (self.person is None) != (self.per_person is None):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "person='COLUMN' and per_person=NUMBER go together: the key of a person, and how many of a "
                 "person's records may enter"
             )
         if self.person is None:
             return
         if not isinstance(self.person, str):
-            raise InvalidInput(f"person={self.person!r} must be the name of a column")
+            raise InvalidInputError("must be the name of a column", parameter="person", value=self.person)
         object.__setattr__(self, "per_person", as_positive(self.per_person, "per_person"))
         if self.n is None:
-            raise InvalidInput(
-                f"person={self.person!r} needs n: a private number of records protects single "
+            raise InvalidInputError(
+                "needs n: a private number of records protects single "
                 "records; declare "
-                "n, or bring the data to one record per person first"
+                "n, or bring the data to one record per person first",
+                parameter="person",
+                value=self.person,
             )
         if not self.strict:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "strict=False does not go with person=: a record without a key of its person has no place; "
                 "bring the data to one record per person first"
             )
         if self.per_person is not None and self.per_person > 1 and self.n == PUBLIC:
-            raise InvalidInput(
-                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records "
+            raise InvalidInputError(
+                "needs n=NUMBER, the public number of records "
                 "after the bound: "
-                "learned from the data it would tell how many records a person has"
+                "learned from the data it would tell how many records a person has",
+                parameter="per_person",
+                value=self.per_person,
             )
 
     def _check_sizes(self) -> None:
@@ -423,33 +446,35 @@ class Schema:
             elif len(public) == 1 and isinstance(self.sizes, Sequence) and not isinstance(self.sizes, str):
                 given = {public[0]: self.sizes}
             else:
-                raise InvalidInput(
-                    f"sizes={self.sizes!r} must say by public column how many records each group has: "
-                    "sizes={'region': {'north': 1400, 'south': 1600}}"
+                raise InvalidInputError(
+                    "must say by public column how many records each group has: "
+                    "sizes={'region': {'north': 1400, 'south': 1600}}",
+                    parameter="sizes",
+                    value=self.sizes,
                 )
         found = {}
         for column, by_group in given.items():
             groups = list(self.category(column, "sizes").values)
             if not isinstance(by_group, Mapping | list | tuple):
-                raise InvalidInput(f"sizes of {column!r} must name each of its groups, not {by_group!r}")
+                raise InvalidInputError(f"sizes of {column!r} must name each of its groups, not {by_group!r}")
             if not isinstance(by_group, Mapping):
                 if len(by_group) != len(groups):
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"sizes has {len(by_group)} entries for {len(groups)} groups of {column!r}"
                     )
                 by_group = dict(zip(groups, by_group, strict=True))
             if set(by_group) != set(groups):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"sizes of {column!r} must name each of its groups: {', '.join(map(str, groups))}"
                 )
             found[column] = MappingProxyType(
                 {group: as_integer(by_group[group], "sizes") for group in groups}
             )
         if self.n is None:
-            raise InvalidInput("sizes= publishes how many records there are: declare n too")
+            raise InvalidInputError("sizes= publishes how many records there are: declare n too")
         for column, counts in found.items():
             if isinstance(self.n, int) and sum(counts.values()) != self.n:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"sizes of {column!r} add up to {sum(counts.values())}, but n={self.n}: "
                     "correct one of them"
                 )
@@ -497,31 +522,35 @@ class Schema:
         """The declaration of a column; a misspelt name is an error that names the nearest one."""
         if not isinstance(name, str):
             given = type(name).__name__  # not its value: it may be the data
-            raise InvalidInput(f"{parameter} must be the name of a column, such as 'age', not a {given}")
+            raise InvalidInputError(f"{parameter} must be the name of a column, such as 'age', not a {given}")
         if name not in self.columns:
-            raise InvalidInput(
-                f"{parameter}={name!r} is not declared in the schema{nearest(name, self.columns)}"
+            raise InvalidInputError(
+                f"is not declared in the schema{nearest(name, self.columns)}", parameter=parameter, value=name
             )
         found: Column = self.columns[name]
         return found
 
-    def only(self) -> str:
+    def only(self, parameter: str = "column") -> str:
         """The name of the only column, where there is one."""
         if len(self.columns) != 1:
-            raise InvalidInput(f"say which column: {', '.join(self.columns)}")
+            raise InvalidInputError(f": say which column: {', '.join(self.columns)}", parameter=parameter)
         return next(iter(self.columns))
 
     def category(self, name: str, parameter: str = "column") -> Category:
         """The declaration of a column of categories."""
         found = self.column(name, parameter)
         if isinstance(found, Number):
-            raise InvalidInput(
-                f"{parameter}={name!r} is declared as numbers from {found.low:g} to "
+            raise InvalidInputError(
+                f"is declared as numbers from {found.low:g} to "
                 f"{found.high:g}; declare its "
-                f"values as a category: Category([…])"
+                f"values as a category: Category([…])",
+                parameter=parameter,
+                value=name,
             )
         if isinstance(found, Weight):
-            raise InvalidInput(f"{parameter}={name!r} is declared as a weight; name a category")
+            raise InvalidInputError(
+                "is declared as a weight; name a category", parameter=parameter, value=name
+            )
         return found
 
     def number(self, name: str, parameter: str = "column") -> Number:
@@ -529,9 +558,10 @@ class Schema:
         found = self.column(name, parameter)
         if not isinstance(found, Number):
             what = "a category" if isinstance(found, Category) else "a weight"
-            raise InvalidInput(
-                f"{parameter}={name!r} is declared as {what}, not as numbers; declare its bounds: "
-                f"{{{name!r}: (0, 100)}}"
+            raise InvalidInputError(
+                f"is declared as {what}, not as numbers; declare its bounds: {{{name!r}: (0, 100)}}",
+                parameter=parameter,
+                value=name,
             )
         return found
 
@@ -580,14 +610,14 @@ class Schema:
         A column with an empty list, as a template has it, is not declared.
         """
         if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a schema needs a table of columns: [schema.columns] with lines such as "
                 'smoker = ["no", "yes"]'
             )
         known = {one.name for one in fields(cls)} - {"nameless"}
         for key in content:
             if key not in known:
-                raise InvalidInput(f"schema: {key!r} is unknown{nearest(key, known)}")
+                raise InvalidInputError(f"schema: {key!r} is unknown{nearest(key, known)}")
         columns = {name: value for name, value in content["columns"].items() if value != []}
         return cls(**{**content, "columns": columns})
 
@@ -601,9 +631,9 @@ class Schema:
         try:
             return cls.from_dict(json.loads(text))
         except (ValueError, RecursionError) as error:
-            if isinstance(error, InvalidInput):
+            if isinstance(error, InvalidInputError):
                 raise
-            raise InvalidInput(f"the schema is not valid JSON: {error}") from None
+            raise InvalidInputError(f"the schema is not valid JSON: {error}") from None
 
     def to_toml(self) -> str:
         """The schema as the text of a TOML file."""
@@ -618,7 +648,7 @@ class Schema:
         try:
             content = tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # a number of too many digits, tables within tables
-            raise InvalidInput(f"the schema is not valid TOML: {error}") from None
+            raise InvalidInputError(f"the schema is not valid TOML: {error}") from None
         return cls.from_dict(content.get("schema", content))
 
     @classmethod
@@ -635,7 +665,7 @@ class Schema:
 
     def __repr__(self) -> str:
         rest = tuple(one.name for one in fields(self) if one.name not in ("columns", "nameless"))
-        return _shown(self, [f"{dict(self.columns)!r}"], rest)
+        return _show(self, [f"{dict(self.columns)!r}"], rest)
 
     def __str__(self) -> str:
         lines = []
@@ -662,7 +692,7 @@ def as_schema(given: SchemaLike) -> Schema:
     if isinstance(given, Schema):
         return given
     if given is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "schema is missing: declare what is public about the data, such as "
             "schema={'smoker': ['no', 'yes']}, "
             "or for one list of values schema=('no', 'yes')"
@@ -682,14 +712,14 @@ def as_column(given: Any, name: str) -> Column:
         if isinstance(given, Mapping):
             return _from_mapping(given, name)
         if isinstance(given, str) and given != DISCOVER:
-            raise InvalidInput(f"{given!r} must be a list of values, such as ['no', 'yes']")
+            raise InvalidInputError(f"{given!r} must be a list of values, such as ['no', 'yes']")
         if isinstance(given, Domain):
             return Category(given.levels, given.other, given.missing)
         if is_pair(given):
             return Number(*given)
         return Category(given)
-    except InvalidInput as error:
-        raise InvalidInput(f"column {name!r}: {error}") from None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"column {name!r}: {error}") from None
 
 
 def is_pair(given: Any) -> bool:
@@ -704,7 +734,7 @@ def is_pair(given: Any) -> bool:
 def _from_mapping(given: Mapping[str, Any], name: str) -> Column:
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) != 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{dict(given)!r} must have values=[…] for a category, low and high for numbers, or weight=… for "
             "survey weights"
         )
@@ -715,34 +745,38 @@ def _from_mapping(given: Mapping[str, Any], name: str) -> Column:
     known = {one.name for one in fields(made)}
     for key in content:
         if key not in known:
-            raise InvalidInput(f"{key!r} is unknown{nearest(key, known)}")
+            raise InvalidInputError(f"{key!r} is unknown{nearest(key, known)}")
     codes = content.get("values")
     if isinstance(codes, Mapping) and set(codes) == {"from", "to"}:
         content["values"] = range(as_integer(codes["from"], "from"), as_integer(codes["to"], "to") + 1)
     if made is Number and "high" not in content:
-        raise InvalidInput("high is missing: declare both bounds")
+        raise InvalidInputError("high is missing: declare both bounds")
     return made(**content)
 
 
 def _check_flag(value: Any, name: str) -> None:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{name}={value!r} must be True or False")
+        raise InvalidInputError("must be True or False", parameter=name, value=value)
 
 
 def _check_texts(**given: Any) -> None:
     for name, value in given.items():
         if value is not None and not isinstance(value, str):
-            raise InvalidInput(f"{name}={value!r} must be a text")
+            raise InvalidInputError("must be a text", parameter=name, value=value)
 
 
 def _edges(given: Any) -> tuple[float, ...]:
     try:
         edges = tuple(_whole(float(edge)) for edge in given)
     except (TypeError, ValueError):
-        raise InvalidInput(f"bins={given!r} must be their number, or numbers in increasing order") from None
+        raise InvalidInputError(
+            "must be their number, or numbers in increasing order", parameter="bins", value=given
+        ) from None
     if len(edges) < 3 or any(not a < b for a, b in pairwise(edges)):
-        raise InvalidInput(
-            f"bins={given!r} must be at least three edges in increasing order, such as (0, 18, 65)"
+        raise InvalidInputError(
+            "must be at least three edges in increasing order, such as (0, 18, 65)",
+            parameter="bins",
+            value=given,
         )
     return edges
 
@@ -777,23 +811,23 @@ def _plain_or_map(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else _plain(value)
 
 
-def _shown(thing: Any, first: list[str], names: tuple[str, ...]) -> str:
+def _show(thing: Any, first: list[str], names: tuple[str, ...]) -> str:
     defaults = {one.name: one.default for one in fields(thing)}
     given = {name: getattr(thing, name) for name in names}
-    parts = [f"{name}={_unwrapped(value)!r}" for name, value in given.items() if value != defaults[name]]
+    parts = [f"{name}={_unwrap(value)!r}" for name, value in given.items() if value != defaults[name]]
     return f"{type(thing).__name__}({', '.join([*first, *parts])})"
 
 
-def _unwrapped(value: Any) -> Any:
-    return {key: _unwrapped(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+def _unwrap(value: Any) -> Any:
+    return {key: _unwrap(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def _key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else _quoted(name)
+    return name if bare else _quote(name)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -806,4 +840,4 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return _quoted(value) if isinstance(value, str) else json.dumps(value)
+    return _quote(value) if isinstance(value, str) else json.dumps(value)

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 import discreet
 from discreet._declarations import Relation
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.mechanisms.independent import GaussianCounts, Geometric, IndependentNoise
 from discreet.privacy.curves import Gaussian
 from statistical.goodness import ALPHA, chi_square
@@ -90,7 +90,7 @@ def test_the_empty_dataset_is_answered_without_a_word(recwarn: pytest.WarningsRe
     assert m.guarantee.relation is Relation.ADD_REMOVE
     assert "n" not in m.parameters()
     assert type(m)(**m.parameters()) == m
-    with pytest.raises(InvalidInput, match="'n' is not an option of 'geometric'"):
+    with pytest.raises(InvalidInputError, match="'n' is not an option of 'geometric'"):
         discreet.mechanism("geometric", prior=(1, 1), n=10, epsilon=1)
 
 
@@ -166,7 +166,7 @@ def test_gaussian_has_the_relation_of_what_is_public() -> None:
 
 @pytest.mark.parametrize("target", [{}, {"epsilon": "1"}, {"delta": "0.1"}, {"mu": "1", "rho": "1"}], ids=str)
 def test_gaussian_needs_one_target(target: dict[str, str]) -> None:
-    with pytest.raises(InvalidInput, match="needs one of"):
+    with pytest.raises(InvalidInputError, match="needs one of"):
         gaussian(10, **target)
 
 

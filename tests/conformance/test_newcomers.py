@@ -28,7 +28,7 @@ from discreet._randomness.entropy import private_source
 from discreet._randomness.integers import discrete_laplace
 from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS
 from discreet.answers.release import Release
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 from discreet.posterior_sampling.families.means import GaussianMean
@@ -216,7 +216,7 @@ def test_a_new_family(fresh: type[Family], ledger: str, program: Program) -> Non
     assert released.names == ("level",)
     assert released.prior_marginals()[0].mean() == 40
     assert Fraction(str(released.guarantee.exact_epsilon)) == 1
-    with pytest.raises(InvalidInput, match="'fresh'"):
+    with pytest.raises(InvalidInputError, match="'fresh'"):
         _ = released.posterior
     assert isinstance(studied(ledger, "draw", **asked), Sample)
     said = program(

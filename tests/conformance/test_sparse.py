@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from discreet._numerics.enclosures import ball
 from discreet._randomness.bulk import successes
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms.sparse import Sparse
 from statistical.goodness import ALPHA, chi_square
 
@@ -80,12 +80,12 @@ def test_the_threshold_is_the_least_that_keeps_its_word(epsilon: str, false: str
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="levels"):
+    with pytest.raises(InvalidInputError, match="levels"):
         Sparse(Fraction(1), 1)
-    with pytest.raises(InvalidInput, match="levels"):
+    with pytest.raises(InvalidInputError, match="levels"):
         Sparse(Fraction(1), 10**19)
     for false in (0, -1, 10**7):
-        with pytest.raises(InvalidInput, match="expected_false"):
+        with pytest.raises(InvalidInputError, match="expected_false"):
             Sparse(Fraction(1), 10, Fraction(false))
     with pytest.raises(TooLargeError, match="stand out"):
         _ = Sparse(Fraction(1, 10**15), 10).threshold

@@ -24,9 +24,9 @@ import pytest
 
 import independence
 import shorthand
-from discreet._data import binned, clipped_sum, contingency, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
 from discreet._declarations import Domain
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from evidence.components import need
 from shorthand import mean_request
 from tables import STATISTICS, STEPS, TABLES, Row, expected, measured
@@ -151,7 +151,7 @@ def test_types_of_spark(spark: Any) -> None:
         assert clipped_sum(table, column=column, bounds=(0, 9), integers=True, missing=0).total == 3
     for column in "fdn":
         assert count_levels(table, Domain((1.5, 2.5, "none"), missing="none"), column=column)[0] == 1
-        assert binned(table, column=column, edges=(0, 2, 3), missing="level")[0] == 1
+        assert count_bins(table, column=column, edges=(0, 2, 3), missing="level")[0] == 1
     assert count_levels(table, Domain((True, False), missing=False), column="t") == (1, 2)
     assert contingency(table, {"t": Domain((1, 0), missing=0), "i": Domain((1, 2), missing=2)}).tolist() == [
         [1, 0],
@@ -246,7 +246,7 @@ def test_wrong_types_names_and_records_without_quoting(spark: Any, capfd: pytest
     with pytest.raises(Exception, match=SECRET):
         failing.collect()
     assert SECRET in "".join(logged.messages)
-    with pytest.raises(InvalidInput, match=r"did you mean 's'\?"):
+    with pytest.raises(InvalidInputError, match=r"did you mean 's'\?"):
         count_levels(nested, Domain(("a", "b")), column="S")
     dotted = spark.createDataFrame([("a",)], "`x.y` string")
     assert count_levels(dotted, Domain(("a", "b")), column="x.y") == (1, 0)
@@ -293,7 +293,7 @@ def test_only_aggregates_leave_spark(spark: Any, monkeypatch: pytest.MonkeyPatch
     assert sum(count_levels(table, levels, column="v")) == 10_000
     assert sum(count_levels(table, levels, column="v", person="who", per_person=1)) == 4000
     assert clipped_sum(table, column="x", bounds=(0, 1000)).n == 10_000
-    assert binned(table, column="x", edges=(0, 5, 1e9)) == (35, 9965)
+    assert count_bins(table, column="x", edges=(0, 5, 1e9)) == (35, 9965)
     assert contingency(table, {"v": levels}).sum() == 10_000
     print(f"rows that left Spark, per statistic of 10000 records: {fetched}")
     assert max(fetched) <= 3

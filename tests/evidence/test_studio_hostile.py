@@ -37,7 +37,7 @@ import pytest
 import discreet
 from discreet._studio.guard import StudioSettings
 from discreet.answers.release import Release
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from evidence.components import need
 from test_studio import CSV, KINDS, NUMBERS, SCHEMAS, SMOKERS, Answer, Browser, schema_of
 
@@ -95,7 +95,7 @@ def started(place: Path, *options: str) -> Iterator[Target]:
     uploads = place / "tmp"
     uploads.mkdir(exist_ok=True)
     ledger = f"sqlite:///{place / 'ledger.db'}"
-    with discreet.Ledger(ledger) as book, contextlib.suppress(InvalidInput):
+    with discreet.Ledger(ledger) as book, contextlib.suppress(InvalidInputError):
         book.create("survey", epsilon=1000)
         book.create("small", epsilon=1)
         book.create("people", epsilon=1000, relation="replace-person")

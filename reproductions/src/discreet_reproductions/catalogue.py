@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from discreet_reproductions.report import Outcome
@@ -128,7 +128,7 @@ def chosen(names: list[str]) -> tuple[Experiment, ...]:
     known = {e.name for e in EXPERIMENTS} | set(PAPERS) | {"all"}
     for name in names:
         if name not in known:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"experiment {name!r} is unknown; 'discreet reproduce list' shows the names, and 'all' or "
                 f"the letter of a paper ({', '.join(PAPERS)}) takes several"
             )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet._cli.console import DATA, EPILOG, FILE, Json, print_json, print_table, printable
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet_reproductions import catalogue
 from discreet_reproductions.running import reproduce
 
@@ -44,7 +44,7 @@ def _reproduce(
     """
     if "list" in names:
         if names != ["list"]:
-            raise InvalidInput("list stands alone: discreet reproduce list")
+            raise InvalidInputError("list stands alone: discreet reproduce list")
         listed = [{"name": e.name, "title": e.title} for e in catalogue.EXPERIMENTS]
         if as_json:
             print_json({"experiments": listed})

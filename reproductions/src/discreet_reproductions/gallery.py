@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 from discreet_reproductions.catalogue import EXPERIMENTS, PAPERS
 
 __all__ = ["Entry", "collect", "entries", "markdown", "rewrite"]
@@ -45,7 +45,9 @@ def collect(run: Path, folder: Path = FOLDER) -> list[Entry]:
                 f"{experiment.name} is not in {run}; run: discreet reproduce all --out {run}"
             ) from None
         if made["quick"]:
-            raise InvalidInput(f"{experiment.name} in {run} is of a quick run; the gallery shows full runs")
+            raise InvalidInputError(
+                f"{experiment.name} in {run} is of a quick run; the gallery shows full runs"
+            )
         found.append(
             {
                 "name": experiment.name,
@@ -90,7 +92,7 @@ def rewrite(page: Path, text: str, marks: tuple[str, str] = (BEGIN, END)) -> Non
     """Put ``text`` between the two marks of the page."""
     old, (begin, end) = page.read_text("utf-8"), marks
     if old.count(begin) != 1 or old.count(end) != 1:
-        raise InvalidInput(f"{page.name} must hold {begin} and {end} once each")
+        raise InvalidInputError(f"{page.name} must hold {begin} and {end} once each")
     head, rest = old.split(begin)
     page.write_text(f"{head}{begin}\n\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import discreet
 from discreet._declarations import as_integer
-from discreet.errors import DiscreetError, FileError, InvalidInput
+from discreet.errors import DiscreetError, FileError, InvalidInputError
 from discreet_reproductions.catalogue import EXPERIMENTS, Experiment
 from discreet_reproductions.report import Row, digest, write_outcome
 
@@ -136,15 +136,15 @@ def reproduce(
 ) -> Iterator[Result]:
     """Make the experiments and write their files under ``out``; results come as they are finished."""
     if find_spec("matplotlib") is None:
-        raise InvalidInput("experiments draw with matplotlib: pip install 'discreet[plots]'")
+        raise InvalidInputError("experiments draw with matplotlib: pip install 'discreet[plots]'")
     folder, jobs = Path(out), as_integer(jobs, "jobs")
     if jobs < 1:
-        raise InvalidInput(f"jobs is {jobs}; give 1 or more")
+        raise InvalidInputError(f"jobs is {jobs}; give 1 or more")
     given = None if data is None else Path(data)
     if given is not None and not given.is_dir():
         raise FileError(f"--data {str(given)!r} is not a folder; give the folder that holds the data files")
     if as_integer(seed, "seed") < 0:
-        raise InvalidInput(f"seed is {seed}; give 0 or more")
+        raise InvalidInputError(f"seed is {seed}; give 0 or more")
     try:
         (folder / STEPS).mkdir(parents=True, exist_ok=True)
     except OSError as error:

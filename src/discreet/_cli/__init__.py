@@ -36,10 +36,12 @@ from discreet.errors import (
     DiscreetError,
     EngineFailure,
     FileError,
+    InvalidInputError,
     LedgerError,
     LedgerRefusal,
     NoiseWarning,
     PrivacyWarning,
+    short_repr,
 )
 
 __all__ = ["EXIT_CODES", "app", "main"]
@@ -78,6 +80,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(_run(arguments, as_json="--json" in arguments))
 
 
+def _message(error: DiscreetError, arguments: Sequence[str]) -> str:
+    """Return what an error says, of the option as it was typed where it is about one."""
+    if not isinstance(error, InvalidInputError) or error.parameter is None:
+        return str(error)
+    option = "--" + error.parameter.replace("_", "-")
+    for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return error.describe(f"{option} {value if equals else following}")
+    shown = f"{error.parameter} {short_repr(error.value)}" if error.has_value else error.parameter
+    return error.describe(shown)
+
+
 def _run(arguments: Sequence[str], as_json: bool) -> int:
     def report(kind: str, name: str, message: str) -> None:
         text = json.dumps({kind: {"type": name, "message": message}}) if as_json else f"{kind}: {message}"
@@ -96,7 +111,7 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
             sys.stdout.flush()
             return code or OK
     except DiscreetError as error:
-        report("error", type(error).__name__, str(error))
+        report("error", type(error).__name__, _message(error, arguments))
         return _exit_code(error)
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code != 1:  # 1 is what click makes of a broken pipe

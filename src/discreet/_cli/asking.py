@@ -37,7 +37,7 @@ from discreet._cli.console import (
 )
 from discreet._registry import QUESTIONS, SENTENCES
 from discreet._text import nearest
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from discreet.questions.base import Parameter, Question
@@ -104,7 +104,9 @@ class PlanCommands(CommandGroup):
         return [(kind, sentence_of(kind)) for kind in QUESTIONS]
 
 
-def _made(name: str, help: str, run: Callable[..., None], options: Iterable[inspect.Parameter]) -> Any:
+def _make_command(
+    name: str, help: str, run: Callable[..., None], options: Iterable[inspect.Parameter]
+) -> Any:
     """A command that runs a function with these options."""
     run.__signature__ = inspect.Signature(list(options))  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -172,7 +174,7 @@ def _plan_command(kind: str, question: type[Question]) -> Any:
 
     first, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
     listed = (_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common))
-    return _made(kind, f"Plan {kind}: {sentence_of(kind)}", run, listed)
+    return _make_command(kind, f"Plan {kind}: {sentence_of(kind)}", run, listed)
 
 
 def _question_command(name: str, question: type[Question]) -> Any:
@@ -223,11 +225,11 @@ def _question_command(name: str, question: type[Question]) -> Any:
     first, second, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
     taken = {one.name for one in common} | {"file", "schema", "json", "help"}
     if clash := taken & set(written):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
         )
     listed = (_keyword(one.name, one.annotation, one.default) for one in (first, second, *options, *common))
-    return _made(name, f"{question.sentence}\n\n{_ONCE}", run, listed)
+    return _make_command(name, f"{question.sentence}\n\n{_ONCE}", run, listed)
 
 
 def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -270,9 +272,9 @@ def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[s
         if value is not None and not value.strip():
             # Not as if it were left out: an empty --by "$GROUP" must not change what is asked.
             example = f", such as {one.example}" if one.example else ""
-            raise InvalidInput(f"{one.option} is empty; give a value{example}, or leave it out")
+            raise InvalidInputError(f"{one.option} is empty; give a value{example}, or leave it out")
         if value is not None and one.choices and value not in one.choices:
-            raise InvalidInput(f"{one.option} {value!r} is unknown{nearest(value, one.choices)}")
+            raise InvalidInputError(f"{one.option} {value!r} is unknown{nearest(value, one.choices)}")
         if value is not None:
             texts[name] = value
     return texts
@@ -280,10 +282,10 @@ def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[s
 
 def _check_charge(ledger: str | None, dataset: str | None, request_id: str | None) -> None:
     if (ledger is None) != (dataset is None):
-        raise InvalidInput(
+        raise InvalidInputError(
             "--dataset NAME needs --ledger URL (or DISCREET_LEDGER)"
             if ledger is None
             else "--ledger or DISCREET_LEDGER names a ledger: say which dataset to charge with --dataset NAME"
         )
     if request_id is not None and ledger is None:
-        raise InvalidInput("--request-id is for a charge: give --dataset and --ledger too")
+        raise InvalidInputError("--request-id is for a charge: give --dataset and --ledger too")

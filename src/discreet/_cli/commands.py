@@ -40,7 +40,7 @@ from discreet._cli.console import (
 from discreet._interop import reproductions
 from discreet._registry import MECHANISMS
 from discreet._text import printable
-from discreet.errors import InvalidInput, missing_extra
+from discreet.errors import InvalidInputError, missing_extra
 
 if TYPE_CHECKING:
     from discreet.planning.audit import Audit
@@ -66,7 +66,7 @@ def _show(
 ) -> None:
     """Show a release: posterior, guarantee, and what the guarantee means."""
     if not 0 < level < 1:
-        raise InvalidInput(f"--level {level:g} must be between 0 and 1, such as 0.95")
+        raise InvalidInputError(f"--level {level:g} must be between 0 and 1, such as 0.95")
     text, result = _read(file)
     signature = file.with_name(file.name + ".sig")  # of 0.2, which signed documents
     if not as_json:
@@ -163,7 +163,7 @@ def _split(
 
     found = read_study(file).split
     if found is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
         )
     print_found(found.to_dict(), as_json, str(found))
@@ -193,12 +193,12 @@ def _report(
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """The answer with the receipt of its charge, found by the document itself."""
     if "" not in answers_of(answer):
-        raise InvalidInput("--ledger is for a single release: the document of a study has its receipts")
+        raise InvalidInputError("--ledger is for a single release: the document of a study has its receipts")
     with discreet.Ledger(url) as book:
         # As it stands first: an earlier version wrote fewer fields than this one writes again.
         receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
     if receipt is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "this release is not in the ledger: it was not charged there, or the document is another one. "
             "Without --ledger the report is made without a receipt"
         )
@@ -241,7 +241,9 @@ def _check(
     from discreet._data.codebook import misfits
 
     if not sys.stdout.isatty():
-        raise InvalidInput("check tells about records, so it writes to a terminal only; nothing was read")
+        raise InvalidInputError(
+            "check tells about records, so it writes to a terminal only; nothing was read"
+        )
     declared = discreet.Schema.load(schema)
     rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in misfits(file, declared).items()]
     print_table(["column", "missing", "undeclared or outside", "records"], rows)
@@ -318,7 +320,7 @@ def _reproduce(context: typer.Context) -> None:
     """Make the tables and figures of the papers anew, with a verdict on what each states."""
     command = reproductions("command")
     if command is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "discreet reproduce comes with a package of its own, which is not installed; in a checkout of "
             "discreet: pip install ./reproductions"
         )

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discreet._text import nearest, wrapped
+from discreet._text import nearest, wrap_lines
 from discreet._text import printable as printable
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 
 if TYPE_CHECKING:
     from discreet._documents.answer import Answer
@@ -65,7 +65,7 @@ class CommandGroup(TyperGroup):
         """The command of this name, or the nearest name."""
         name, known = arguments[0], self.list_commands(context)
         if name not in known and not name.startswith("-") and not context.resilient_parsing:
-            raise InvalidInput(f"{context.command_path} has no command {name!r}{nearest(name, known)}")
+            raise InvalidInputError(f"{context.command_path} has no command {name!r}{nearest(name, known)}")
         return super().resolve_command(context, arguments)
 
 
@@ -130,16 +130,18 @@ def source(file: str, format: Format | None, pattern: bool = False) -> Iterator[
         from discreet._data import Glob
 
         if file == "-" or format is not None:
-            raise InvalidInput("--glob is for a pattern of file names, not for standard input")
+            raise InvalidInputError("--glob is for a pattern of file names, not for standard input")
         yield Glob(file)
         return
     if file != "-":
         if format is not None:
-            raise InvalidInput("--format is for standard input (-); a file says what it is by its ending")
+            raise InvalidInputError(
+                "--format is for standard input (-); a file says what it is by its ending"
+            )
         yield file
         return
     if sys.stdin.isatty():
-        raise InvalidInput("- means standard input, but nothing is piped into it")
+        raise InvalidInputError("- means standard input, but nothing is piped into it")
     with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
         path = Path(folder, f"stdin.{format or Format.CSV}")
         with path.open("wb") as copy:
@@ -184,7 +186,7 @@ def file_problems(name: str, path: Path, verb: str) -> Iterator[None]:
 def note(text: str) -> None:
     """A remark on standard error; at a terminal its lines end between words."""
     shown = printable(text)
-    typer.echo("\n".join(wrapped(shown)) if sys.stderr.isatty() else shown, err=True)
+    typer.echo("\n".join(wrap_lines(shown)) if sys.stderr.isatty() else shown, err=True)
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -228,15 +230,15 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: i
     console = Console()
     wrapped = range(len(header))[wrap]
     columns = zip(header, *rows, strict=True)
-    needed = sum(_needed(cells, index == wrapped) for index, cells in enumerate(columns))
+    needed = sum(_column_width(cells, index == wrapped) for index, cells in enumerate(columns))
     if needed + 3 * len(header) + 1 <= console.width:
-        console.print(_framed(header, rows, wrapped))
+        console.print(_frame(header, rows, wrapped))
         return
     for row in rows:
-        console.print(_framed(["", ""], list(zip(header, row, strict=True)), 1))
+        console.print(_frame(["", ""], list(zip(header, row, strict=True)), 1))
 
 
-def _needed(cells: Sequence[str], wrapped: bool) -> int:
+def _column_width(cells: Sequence[str], wrapped: bool) -> int:
     """The width of a column; one that may be wrapped breaks no word and does not become a ribbon."""
     from rich.cells import cell_len
 
@@ -245,7 +247,7 @@ def _needed(cells: Sequence[str], wrapped: bool) -> int:
     return max(min(whole, 20), *map(cell_len, words), 0) if wrapped else whole
 
 
-def _framed(header: Sequence[str], rows: Sequence[Sequence[str]], wrap: int) -> Any:
+def _frame(header: Sequence[str], rows: Sequence[Sequence[str]], wrap: int) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -30,7 +30,7 @@ from discreet._cli.console import (
 )
 from discreet._declarations import Relation
 from discreet._text import nearest
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from discreet.ledger import Account
@@ -57,9 +57,9 @@ def _start(context: typer.Context) -> None:
 
 
 @contextmanager
-def _opened(url: str | None) -> Iterator[discreet.Ledger]:
+def _open(url: str | None) -> Iterator[discreet.Ledger]:
     if url is None:
-        raise InvalidInput("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
+        raise InvalidInputError("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
     with discreet.Ledger(url) as ledger:
         yield ledger
 
@@ -86,7 +86,7 @@ def _create(
     as_json: Json = False,
 ) -> None:
     """Begin a dataset with a cap: --epsilon, --epsilon and --delta, or --zcdp."""
-    with _opened(ledger) as book:
+    with _open(ledger) as book:
         amounts = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
         _print_account(book.create(dataset, **amounts, relation=relation, unit=unit), as_json)
 
@@ -100,7 +100,7 @@ def _cap(
     as_json: Json = False,
 ) -> None:
     """Change the cap of a dataset, not below what is spent; the change is recorded."""
-    with _opened(ledger) as book:
+    with _open(ledger) as book:
         _print_account(book.set_cap(dataset, epsilon=epsilon, delta=delta, zcdp=zcdp), as_json)
 
 
@@ -110,7 +110,7 @@ def _show(
     as_json: Json = False,
 ) -> None:
     """Show cap, spent and remaining budget."""
-    with _opened(ledger) as book:
+    with _open(ledger) as book:
         if dataset is not None:
             _print_account(book.show(dataset), as_json)
             return
@@ -147,12 +147,12 @@ def _history(
     """List the entries of a dataset, oldest first: what was asked, when, its price, and the running total."""
     first, last = _moment(since, "--since", 0), _moment(until, "--until", 1)
     with new_file(csv, force, "--csv") as write:
-        with _opened(ledger) as book:
+        with _open(ledger) as book:
             entries = book.history(dataset)
         known = {"create", "cap", "charge"}.union(*map(_kinds, entries))
         for name in kind or ():
             if name not in known:
-                raise InvalidInput(f"--kind {name!r} is not in this history{nearest(name, known)}")
+                raise InvalidInputError(f"--kind {name!r} is not in this history{nearest(name, known)}")
         entries = [
             entry
             for entry in entries
@@ -196,7 +196,9 @@ def _moment(text: str | None, option: str, days: int) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInput(f"{option} {text!r} must be a day, such as 2026-01-31, or a time of it") from None
+        raise InvalidInputError(
+            f"{option} {text!r} must be a day, such as 2026-01-31, or a time of it"
+        ) from None
     whole = len(text.strip()) <= len("2026-01-31")
     moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return moment + timedelta(days=days) if whole else moment
@@ -219,7 +221,7 @@ def _price(
     as_json: Json = False,
 ) -> None:
     """Say what a guarantee would cost and whether it fits; spends nothing. Exit code 7: it does not fit."""
-    with _opened(ledger) as book:
+    with _open(ledger) as book:
         from discreet.ledger import Budget
 
         asked: Any = Budget.cap(epsilon, delta, zcdp)
@@ -251,7 +253,7 @@ def _verify(
     if file is not None:
         found = discreet.Ledger.verify_export(file, expect=expect or ())
     else:
-        with _opened(ledger) as book:
+        with _open(ledger) as book:
             found = book.verify(expect=expect or ())
     notes = (f"note: {text}" for text in found.notes)
     print_found(found.to_dict(), as_json, f"sound: {found.entries} entries, head {found.head}", *notes)
@@ -264,7 +266,7 @@ def _export(
     as_json: Json = False,
 ) -> None:
     """Verify the ledger and write all of it to a file: a line of JSON per entry."""
-    with _opened(ledger) as book:
+    with _open(ledger) as book:
         found = book.export(out, overwrite=force)
     print_found(found.to_dict(), as_json, f"{found.entries} entries, head {found.head}")
     if not as_json:

@@ -17,19 +17,19 @@ from discreet._data.files import Glob as Glob
 from discreet._data.grids import ClippedSum as ClippedSum
 from discreet._data.statistics import Contribution as Contribution
 from discreet._data.values import Tally as Tally
-from discreet._data.withheld import withheld
+from discreet._data.withheld import redact_errors
 
 # The door: whatever is called from outside goes through here, and no engine's words come back.
-as_frame = withheld(engines.as_frame)
-as_table = withheld(engines.as_table)
-count_cells = withheld(engines.count_cells)
-of_columns = withheld(engines.of_columns)
-sql = withheld(files.sql)
-read_rows = withheld(rows.read_rows)
-binned = withheld(statistics.binned)
-clipped_sum = withheld(statistics.clipped_sum)
-contingencies = withheld(statistics.contingencies)
-contingency = withheld(statistics.contingency)
-count_levels = withheld(statistics.count_levels)
-count_texts = withheld(rows.count_texts)
-count_codes = withheld(rows.count_codes)
+as_frame = redact_errors(engines.as_frame)
+as_table = redact_errors(engines.as_table)
+count_cells = redact_errors(engines.count_cells)
+of_columns = redact_errors(engines.of_columns)
+sql = redact_errors(files.sql)
+read_rows = redact_errors(rows.read_rows)
+count_bins = redact_errors(statistics.count_bins)
+clipped_sum = redact_errors(statistics.clipped_sum)
+contingencies = redact_errors(statistics.contingencies)
+contingency = redact_errors(statistics.contingency)
+count_levels = redact_errors(statistics.count_levels)
+count_texts = redact_errors(rows.count_texts)
+count_codes = redact_errors(rows.count_codes)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from discreet._data.engines import count_cells
-from discreet._data.files import coded, sql
+from discreet._data.files import open_columns, sql
 from discreet._data.grids import Bins
 from discreet._data.levels import Levels
 from discreet._data.values import Coder
 from discreet._declarations import Domain
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.schema import Category, Number, Schema
 
 _NUMERIC = ("int", "float", "double", "decimal", "real", "hugeint", "uint")
@@ -28,7 +28,7 @@ def column_types(file: str | Path) -> list[tuple[str, str | None]]:
         A Parquet, CSV, TSV or Excel file. The types of CSV and Excel are not guessed from values.
     """
     if str(file).lower().endswith((".json", ".jsonl", ".ndjson")):
-        raise InvalidInput(
+        raise InvalidInputError(
             "a JSON file has no list of columns: write the schema by hand, or convert it to Parquet"
         )
     relation = sql("SELECT * FROM data", data=Path(file))
@@ -111,9 +111,9 @@ def misfits(data: Any, schema: Schema) -> dict[str, tuple[int, int, int]]:
             inside = coder.size
         else:
             continue
-        with coded(data, {None if schema.nameless else name: coder}, None) as table:
+        with open_columns(data, {None if schema.nameless else name: coder}, None) as table:
             if table is None:
-                raise InvalidInput("check takes a table or a file")
+                raise InvalidInputError("check takes a table or a file")
             cells = count_cells(table, None).kept
         missing = sum(records for (code,), records in cells.items() if code == coder.size + 1)
         total = sum(cells.values())

@@ -17,7 +17,7 @@ from discreet._data.levels import WHITE, Levels
 from discreet._data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
 from discreet._data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, ours
 from discreet._declarations import as_plain
-from discreet.errors import DataError, EngineFailure, InvalidInput, how_to_install
+from discreet.errors import DataError, EngineFailure, InvalidInputError, how_to_install
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -99,7 +99,7 @@ def _lookup(
     typed = whole if dtype.is_integer() else "DOUBLE" if dtype.is_numeric() else "VARCHAR"
     places = _BETWEEN.join(map(str, wanted.values()))
     table = ", ".join(
-        f"unnest(string_split({quoted(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
+        f"unnest(string_split({quote_sql(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
         for label, texts, kind in (("level", text, typed), ("place", places, "BIGINT"))
     )
     found = f"*, (SELECT place FROM (SELECT {table}) WHERE level = {key}) AS {place}"
@@ -117,7 +117,7 @@ def _lazy(native: Any) -> nw.LazyFrame[Any]:
     return frame
 
 
-def quoted(text: str) -> str:
+def quote_sql(text: str) -> str:
     """SQL: a text as it is."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -142,12 +142,12 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     try:
         if table.sparing is not None:
             table.sparing(True)
-        rows = fetch(_grouped(table, most))
+        rows = fetch(_group_codes(table, most))
     except EngineError as error:
         if error.kind != OUT_OF_MEMORY or table.sparing is None:
             raise
         table.sparing(False)  # too many distinct values: code every record, which takes no memory
-        rows = fetch(_grouped(replace(table, groups=False), most))
+        rows = fetch(_group_codes(replace(table, groups=False), most))
     if most is not None:
         _check_people(rows)
     combined = np.array([int(row[0]) for row in rows], dtype=np.int64)
@@ -168,7 +168,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
     import narwhals as nw
 
     (coder,) = table.coders
-    parts, code, number = _grouped(table, most), nw.col("code"), nw.col("records").cast(nw.Int64)
+    parts, code, number = _group_codes(table, most), nw.col("code"), nw.col("records").cast(nw.Int64)
     if most is None:
         parts = parts.select("code", records=number, kept=number, nobody=number * 0)
     inside, kept = code < coder.size, nw.col("kept")
@@ -191,7 +191,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
     return Tally((records,), missing, unknown), (entered, first, high * _SPLIT + low)
 
 
-def _grouped(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
+def _group_codes(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
     """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well."""
     import narwhals as nw
 
@@ -278,7 +278,7 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
                 "the Spark DataFrame cannot be read: is its session alive? PySpark 3.5 or newer is needed: "
                 + how_to_install("spark")
             ) from None
-        raise InvalidInput("the table cannot be read; are its column names unique?") from None
+        raise InvalidInputError("the table cannot be read; are its column names unique?") from None
     if isinstance(native, nw.Series):
         native = native.alias("value").to_frame()
     return native.lazy() if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
@@ -295,14 +295,14 @@ def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
     made = {}
     for name, values in columns.items():
         if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
-            raise InvalidInput(f"column {name!r} must be a list or an array of values")
+            raise InvalidInputError(f"column {name!r} must be a list or an array of values")
         typed = type(values) is np.ndarray and values.dtype.kind in "biufU"
         if getattr(values, "ndim", 1) != 1:
-            raise InvalidInput(f"column {name!r} must have one dimension")
+            raise InvalidInputError(f"column {name!r} must have one dimension")
         column = values if typed else list(values)
         made[name] = pd.Series(column, dtype=None if typed else object)
     if len(set(map(len, made.values()))) > 1:
-        raise InvalidInput("data must map column names to columns of one length")
+        raise InvalidInputError("data must map column names to columns of one length")
     return _lazy(pd.DataFrame(made))
 
 
@@ -445,7 +445,7 @@ def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, .
 
     given, objects = {}, {}
     for i, (coder, (label, name)) in enumerate(zip(coders, chosen.items(), strict=False)):
-        series = _decoded(native[name])
+        series = _decode_dictionary(native[name])
         codes = _pandas_codes(series, coder)
         given[label] = series.array if codes is None else codes
         if codes is not None:
@@ -490,7 +490,7 @@ def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | 
     frame = as_frame(data)
     if frame is None or not frame.implementation.is_pandas_like():
         return None
-    series = _decoded(frame.to_native()[choose(frame.collect_schema().names(), column)])
+    series = _decode_dictionary(frame.to_native()[choose(frame.collect_schema().names(), column)])
     if str(series.dtype) == "object":  # pandas would infer a type from all of them
         return distinct(series.tolist())
     if not hasattr(series.dtype, "categories"):
@@ -502,7 +502,7 @@ def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | 
     return zip(counted.index.tolist(), counted.tolist(), strict=True)
 
 
-def _decoded(series: Any) -> Any:
+def _decode_dictionary(series: Any) -> Any:
     """A dictionary column of Arrow in pandas as its plain type; others as they are."""
     arrow: Any = getattr(series.dtype, "pyarrow_dtype", None)
     if not hasattr(arrow, "index_type"):
@@ -517,7 +517,7 @@ def _people(series: Any) -> Any:
     if hasattr(series.dtype, "categories"):
         series = series.astype(series.dtype.categories.dtype)
     if str(series.dtype) != "object":
-        return _decoded(series).array
+        return _decode_dictionary(series).array
     numbers: dict[Any, int] = {}
     keys = []
     for raw in series:
@@ -533,7 +533,7 @@ def _people(series: Any) -> Any:
 def choose(
     names: Sequence[Any],
     column: str | None,
-    unknown: Callable[[Sequence[Any], str], InvalidInput] | None = None,
+    unknown: Callable[[Sequence[Any], str], InvalidInputError] | None = None,
 ) -> Any:
     """The one column that is meant; ``unknown`` says that there is none of that name."""
     if column is None and len(names) == 1:
@@ -541,16 +541,20 @@ def choose(
     if column is None or column not in names:
         raise no_column(names, column) if column is None or unknown is None else unknown(names, column)
     if list(names).count(column) > 1:
-        raise InvalidInput(f"column={column!r} is the name of more than one column; rename them")
+        raise InvalidInputError(
+            "is the name of more than one column; rename them", parameter="column", value=column
+        )
     return column
 
 
-def no_column(names: Sequence[Any], column: str | None) -> InvalidInput:
+def no_column(names: Sequence[Any], column: str | None) -> InvalidInputError:
     listing = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if column is None:
-        return InvalidInput(f"which column? Name it, one of: {listing}")
-    return InvalidInput(
-        f"column={column!r} does not exist; {nearest(names, column)}The columns are: {listing}"
+        return InvalidInputError(f"which column? Name it, one of: {listing}")
+    return InvalidInputError(
+        f"does not exist; {nearest(names, column)}The columns are: {listing}",
+        parameter="column",
+        value=column,
     )
 
 

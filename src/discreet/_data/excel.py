@@ -17,13 +17,13 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import DiscreetError, FileError, TooLargeError, alone, missing_extra
+from discreet.errors import DiscreetError, FileError, TooLargeError, drop_exception_context, missing_extra
 
 _MOST_BYTES = 1 << 30
 _MOST_ROWS = 1 << 20  # of Excel itself; a file may claim any number, and each is gone through
 
 
-@alone
+@drop_exception_context
 def sheet_of(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
     """The names in the first row of a sheet, and every row below as a JSON array."""
     try:

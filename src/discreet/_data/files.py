@@ -30,7 +30,7 @@ from discreet._data.engines import (
     nearest,
     no_column,
     of_columns,
-    quoted,
+    quote_sql,
     typed_table,
 )
 from discreet._data.levels import Levels
@@ -42,7 +42,7 @@ from discreet.errors import (
     DiscreetError,
     EngineFailure,
     FileError,
-    InvalidInput,
+    InvalidInputError,
     TooLargeError,
 )
 
@@ -126,29 +126,29 @@ class Files:
         try:
             yield
         except (EngineError, EngineFailure, duckdb.Error) as error:
-            raise self._explained(ours(error)) from None
+            raise self._explain(ours(error)) from None
         except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile):
-            raise self._malformed() from None
+            raise self._malformed_error() from None
         except OSError as error:
             raise FileError(f"{self.label} cannot be read: {error.strerror}") from None
 
-    def _explained(self, failure: DiscreetError) -> DiscreetError:
+    def _explain(self, failure: DiscreetError) -> DiscreetError:
         """The error of an engine, said of these files."""
         if isinstance(failure, EngineFailure):
             # Text that is not UTF-8 makes some versions of DuckDB fail by an error of their own.
             line = next(filter(None, map(self._line_not_utf8, self.paths)), None)
             if line is None:
                 return failed(failure.engine, failure.kind, self.label, twice=failure.twice)
-            return self._malformed(line)
+            return self._malformed_error(line)
         assert isinstance(failure, EngineError)
         if failure.kind == OUT_OF_MEMORY:
             return TooLargeError(
                 f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
                 "connection that may use the disk, or a Spark DataFrame"
             )
-        return failure if failure.kind in MISSING_PACKAGE else self._malformed(failure.line)
+        return failure if failure.kind in MISSING_PACKAGE else self._malformed_error(failure.line)
 
-    def _malformed(self, line: int | None = None) -> FileError:
+    def _malformed_error(self, line: int | None = None) -> FileError:
         several = ": one of them" if len(self.paths) > 1 else ""
         why = "" if line is None else f": see line {line} ({_MALFORMED})"
         return FileError(f"{self.label}{several} is not a well-formed {self.ending} file{why}")
@@ -179,7 +179,7 @@ class Files:
 
     def listed(self) -> str:
         """SQL: the files."""
-        return "[" + ", ".join(quoted(_literal(path)) for path in self.paths) + "]"
+        return "[" + ", ".join(quote_sql(_literal(path)) for path in self.paths) + "]"
 
     def parquet(self, connection: Any) -> Any:
         """A relation; bytes are text, each value that is none in UTF-8 by itself missing."""
@@ -315,17 +315,19 @@ def sql(query: str, **tables: Any) -> Any:
     try:
         kinds = [statement.type.name for statement in connection.extract_statements(query)]
         if kinds != ["SELECT"]:
-            raise InvalidInput("a query must be one SELECT: its rows are the records")
+            raise InvalidInputError("a query must be one SELECT: its rows are the records")
         return connection.sql(query)
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         # About the query and the schema, before any record is read; but the first line of a CSV file, whose
         # fields an engine proposes as columns, may be a record.
         why = f" ({type(error).__name__}; see the names of columns and tables)" if loose else f": {error}"
-        raise InvalidInput(f"the query cannot be run{why}") from None
+        raise InvalidInputError(f"the query cannot be run{why}") from None
     except duckdb.Error as error:
         if isinstance(failure := ours(error), EngineFailure):
             raise failure from None
-        raise InvalidInput(f"the query cannot be run ({type(error).__name__}; details withheld)") from None
+        raise InvalidInputError(
+            f"the query cannot be run ({type(error).__name__}; details withheld)"
+        ) from None
 
 
 def _register(connection: Any, name: str, table: Any) -> None:
@@ -335,7 +337,7 @@ def _register(connection: Any, name: str, table: Any) -> None:
     try:
         eager = nw.from_native(native, eager_only=True)
     except TypeError:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"table {name!r} of type {type(table).__name__} cannot be queried here; give a pandas, Polars or "
             "Arrow table or a file, or count a relation of its own engine"
         ) from None
@@ -366,7 +368,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
         given, rows = files.fields(connection)
         field = "c{}"
     else:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{files.label}: a query takes Parquet, CSV, TSV and Excel files; JSON is counted directly"
         )
     names = [name for name in given if name]
@@ -379,7 +381,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
 
 
 @contextmanager
-def coded(
+def open_columns(
     data: Any, coders: Mapping[str | None, Coder], person: str | None, *, columns: bool = False
 ) -> Iterator[EngineTable | None]:
     """The declared columns of a table or of files, while they are open; None for Python values.
@@ -400,7 +402,7 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
     strict = not all(coder.total for coder in coders.values())
     files = replace(Files.of(data), strict=strict)
     if files.ending == ".json" and not strict:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{files.label}: strict=False does not go with .json files, which one record can make "
             "unreadable: write them with one record a line, as .jsonl"
         )
@@ -414,7 +416,7 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
         elif files.ending == ".xlsx":
             names, rows = files.sheets(connection)
             places = _positions(files, names, coders, person)
-            yield _json_table(rows, [quoted(f"/{place}") for place in places], coders)
+            yield _json_table(rows, [quote_sql(f"/{place}") for place in places], coders)
         elif files.is_text:
             yield _csv_table(connection, files, coders, person)
         else:
@@ -489,15 +491,19 @@ def _positions(
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
     if None in coders:
-        raise InvalidInput("which column? The first line of the file must name the columns; name one of them")
+        raise InvalidInputError(
+            "which column? The first line of the file must name the columns; name one of them"
+        )
     columns = [*coders, *([] if person is None else [person])]
     return [names.index(choose(names, column, no_field)) for column in columns]
 
 
-def no_field(names: Sequence[str], column: str) -> InvalidInput:
-    return InvalidInput(
-        f"column={column!r} does not exist; {nearest(names, column)}The first line, which must name the "
-        f"columns, has {len(names)}; they are not shown because that line may be a record"
+def no_field(names: Sequence[str], column: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"does not exist; {nearest(names, column)}The first line, which must name the "
+        f"columns, has {len(names)}; they are not shown because that line may be a record",
+        parameter="column",
+        value=column,
     )
 
 
@@ -522,7 +528,7 @@ def _json_columns(
     wanted = [*coders, *([] if person is None else [person])]
     if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
         if None in coders:
-            raise InvalidInput("which column? Give column=NAME")
+            raise InvalidInputError("which column? Give column=NAME")
         return list(map(str, wanted))
     present = ", ".join(
         "count(*)" if column is None else f"count(json_type(json, {_pointer(column)}))" for column in wanted
@@ -546,7 +552,7 @@ def _json_columns(
 
 
 def _pointer(column: str) -> str:
-    return quoted("/" + column.replace("~", "~0").replace("/", "~1"))
+    return quote_sql("/" + column.replace("~", "~0").replace("/", "~1"))
 
 
 def _json_table(records: Any, pointers: Sequence[str], coders: Mapping[str | None, Coder]) -> EngineTable:

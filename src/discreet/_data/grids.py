@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from discreet._data.values import RANGES, Coder, wrong_type
 from discreet._declarations import EXCLUDE, as_integer, as_plain
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -79,7 +79,7 @@ class Numbers(Coder):
         """The code of a double that is not NaN."""
 
     @abstractmethod
-    def placed(self, number: nw.Expr) -> nw.Expr:
+    def locate(self, number: nw.Expr) -> nw.Expr:
         """The same inside an engine; what it makes of null and NaN does not matter."""
 
     def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
@@ -103,7 +103,7 @@ class Numbers(Coder):
             raise wrong_type(type(dtype).__name__, "summed or binned; turn it into numbers")
         number = value.cast(nw.Float64)
         missing = number.is_null() | number.is_nan()
-        return nw.when(missing).then(nw.lit(self.absent)).otherwise(self.placed(number).cast(nw.Int64))
+        return nw.when(missing).then(nw.lit(self.absent)).otherwise(self.locate(number).cast(nw.Int64))
 
     def is_record(self, names: Sequence[str]) -> bool:
         return any(map(_is_number, names))
@@ -122,33 +122,43 @@ class Grid(Numbers):
 
     def __init__(self, bounds: Any, steps: int | None, integers: bool, missing: Any) -> None:
         if isinstance(bounds, str | bytes) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-            raise InvalidInput(f"bounds={bounds!r} must be a pair (lowest, highest), declared and public")
+            raise InvalidInputError(
+                "must be a pair (lowest, highest), declared and public", parameter="bounds", value=bounds
+            )
         low, high = (_exact(bound, "bounds", bounds) for bound in bounds)
         self.low, self.high = float(low), float(high)
         self.width = self.high - self.low
         if not 0 < self.width < math.inf:
-            raise InvalidInput(f"bounds={bounds!r}: the lowest value must be smaller than the highest")
+            raise InvalidInputError(
+                ": the lowest value must be smaller than the highest", parameter="bounds", value=bounds
+            )
         self.bounds = (low, high)
         self.reach = (self.low, self.high)
         self.integers = integers
         if integers:
             if low.denominator != 1 or high.denominator != 1 or max(abs(low), abs(high)) > 2**52:
-                raise InvalidInput(f"bounds={bounds!r} must be whole numbers, of 52 bits, for integers=True")
+                raise InvalidInputError(
+                    "must be whole numbers, of 52 bits, for integers=True", parameter="bounds", value=bounds
+                )
             if steps is not None:
-                raise InvalidInput(f"steps={steps!r} is not for integers=True, where each step is 1")
+                raise InvalidInputError(
+                    "is not for integers=True, where each step is 1", parameter="steps", value=steps
+                )
             self.steps = int(high - low)
         else:
             self.steps = MOST_STEPS if steps is None else as_integer(steps, "steps")
         if not 1 <= self.steps <= MOST_STEPS:
             what = f"bounds={bounds!r} are" if integers else f"steps={steps!r} is"
-            raise InvalidInput(f"{what} not from 1 to {MOST_STEPS} steps")
+            raise InvalidInputError(f"{what} not from 1 to {MOST_STEPS} steps")
         self.size = self.steps + 1
         self.stray = self.size
         self.absent = self.size + 1
         if missing is not None:
             value = _exact(missing, "missing", missing)
             if not low <= value <= high or (integers and value.denominator != 1):
-                raise InvalidInput(f"missing={missing!r} must be a value within bounds={bounds!r}")
+                raise InvalidInputError(
+                    f"must be a value within bounds={bounds!r}", parameter="missing", value=missing
+                )
             self.absent = self.place(float(value))
 
     def place(self, number: float) -> int:
@@ -157,7 +167,7 @@ class Grid(Numbers):
             return math.floor((clipped - self.low) / self.width * self.steps + 0.5)
         return int(clipped - self.low) if clipped == math.floor(clipped) else self.stray
 
-    def placed(self, number: nw.Expr) -> nw.Expr:
+    def locate(self, number: nw.Expr) -> nw.Expr:
         import narwhals as nw
 
         # Missing records as lo, because some engines fail on the whole number nearest to NaN.
@@ -179,8 +189,10 @@ class Bins(Numbers):
 
     def __init__(self, edges: Any, outside: str | None, missing: str | None) -> None:
         if isinstance(edges, str | bytes | set | frozenset) or not isinstance(edges, Iterable):
-            raise InvalidInput(
-                f"edges={edges!r} must be numbers in increasing order, such as (0, 18, 65, 120)"
+            raise InvalidInputError(
+                "must be numbers in increasing order, such as (0, 18, 65, 120)",
+                parameter="edges",
+                value=edges,
             )
         edges = tuple(map(as_plain, edges))
         try:
@@ -188,14 +200,18 @@ class Bins(Numbers):
                 raise TypeError
             self.edges = tuple(map(float, edges))
         except (TypeError, OverflowError):
-            raise InvalidInput(f"edges={edges!r} must be numbers, each a finite double or ±inf") from None
+            raise InvalidInputError(
+                "must be numbers, each a finite double or ±inf", parameter="edges", value=edges
+            ) from None
         # As doubles, since that is what records are compared with; NaN is no edge.
         if len(edges) < 3 or not all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise InvalidInput(f"edges={edges!r} must be at least three numbers in increasing order")
+            raise InvalidInputError(
+                "must be at least three numbers in increasing order", parameter="edges", value=edges
+            )
         if outside not in (None, "clip", "level"):
-            raise InvalidInput(f"outside={outside!r} must be None, 'clip' or 'level'")
+            raise InvalidInputError("must be None, 'clip' or 'level'", parameter="outside", value=outside)
         if missing not in (None, "level", EXCLUDE):
-            raise InvalidInput(f"missing={missing!r} must be None, 'level' or 'exclude'")
+            raise InvalidInputError("must be None, 'level' or 'exclude'", parameter="missing", value=missing)
         self.drops_missing = missing == EXCLUDE
         finite = [edge for edge in self.edges if math.isfinite(edge)]
         self.reach = (finite[0], finite[-1])
@@ -211,7 +227,7 @@ class Bins(Numbers):
             return self.bins if self.own_outside else self.stray
         return sum(number >= edge for edge in self.edges[1:-1])
 
-    def placed(self, number: nw.Expr) -> nw.Expr:
+    def locate(self, number: nw.Expr) -> nw.Expr:
         import narwhals as nw
 
         def search(first: int, last: int) -> nw.Expr:
@@ -241,10 +257,12 @@ def _exact(number: Any, name: str, shown: Any) -> Fraction:
     """A declared number exactly: a float means the decimal number that it prints as."""
     number = as_plain(number)
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
-        raise InvalidInput(f"{name}={shown!r} must be finite numbers, declared and public")
+        raise InvalidInputError("must be finite numbers, declared and public", parameter=name, value=shown)
     try:
         if math.isfinite(number):
             return Fraction(str(number) if isinstance(number, float) else cast("Any", number))
     except OverflowError:
         pass
-    raise InvalidInput(f"{name}={shown!r} must be finite doubles; no bound is read from the data")
+    raise InvalidInputError(
+        "must be finite doubles; no bound is read from the data", parameter=name, value=shown
+    )

@@ -14,7 +14,7 @@ from discreet._data.files import Files, is_files, no_field, sql
 from discreet._data.values import distinct, is_missing, printed, weighted
 from discreet._data.withheld import fetch
 from discreet._declarations import as_plain
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -24,7 +24,7 @@ Chooser = Callable[[Sequence[str], str | None], str]
 
 
 @contextmanager
-def _framed(data: Any) -> Iterator[tuple[nw.LazyFrame[Any] | None, Chooser]]:
+def _open_frame(data: Any) -> Iterator[tuple[nw.LazyFrame[Any] | None, Chooser]]:
     """A table or files while they are read, None for Python values; and how a column is chosen."""
     if not is_files(data):
         yield as_frame(data), choose
@@ -38,9 +38,9 @@ def _framed(data: Any) -> Iterator[tuple[nw.LazyFrame[Any] | None, Chooser]]:
 
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The records of some columns of a table or a file, in the order of ``columns``."""
-    with _framed(data) as (frame, chosen):
+    with _open_frame(data) as (frame, chosen):
         if frame is None:
-            raise InvalidInput("a regression needs a table or a file with the named columns")
+            raise InvalidInputError("a regression needs a table or a file with the named columns")
         names = frame.collect_schema().names()
         rows = fetch(frame.select(*(chosen(names, column) for column in columns)))
     if not rows:
@@ -56,14 +56,14 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
     if is_files(data):
         files = Files.of(data)
         if "json" in files.ending:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{files.label}: levels are found in Parquet, CSV, TSV and Excel files; read JSON into a "
                 "table first"
             )
         if column is None and files.ending != ".parquet":
-            raise InvalidInput("which column? Give column=NAME")
+            raise InvalidInputError("which column? Give column=NAME")
     found: dict[str, int] = {}
-    with _framed(data) as (frame, chosen):
+    with _open_frame(data) as (frame, chosen):
         if frame is None:
             counted = weighted(data)
         else:

@@ -9,12 +9,12 @@ from operator import lt
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from discreet._data.engines import EngineTable, count_cells, near_misses, pandas_values, sum_codes
-from discreet._data.files import coded
+from discreet._data.files import open_columns
 from discreet._data.grids import Bins, ClippedSum, Grid
 from discreet._data.levels import Levels
 from discreet._data.values import Coder, Tally, count_values, count_weighted
 from discreet._declarations import EXCLUDE, BinnedDomain, Domain, as_integer, as_positive
-from discreet.errors import DataError, InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInputError, TooLargeError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,14 +60,14 @@ def _check_name(data: Any) -> None:
     if getattr(data, "ndim", 0) == 1 and hasattr(data, "index") and hasattr(data, "to_dict"):
         name = getattr(data, "name", None)
         if isinstance(name, str) and name in ("count", "proportion"):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"data is a Series named {name!r}, as value_counts() makes: give counts as a mapping, "
                 "data.to_dict(), and a column of records as a list, data.tolist(), or in its table with "
                 f"column={name!r}"
             )
 
 
-def binned(
+def count_bins(
     data: Any,
     *,
     edges: Any,
@@ -96,7 +96,7 @@ def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[Record
     they are the last place of its axis. For the rest see :func:`count_levels`.
     """
     if not isinstance(domains, Mapping) or not domains:
-        raise InvalidInput("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
+        raise InvalidInputError("domains must map each column to its Domain, such as {'smoker': Domain(...)}")
     return contingencies(data, domains, [tuple(domains)], **bound)[0]
 
 
@@ -124,9 +124,9 @@ def contingencies(
         raise TooLargeError(
             "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
         )
-    with coded(data, coders, kept.person) as table:
+    with open_columns(data, coders, kept.person) as table:
         if table is None:
-            raise InvalidInput("a contingency table needs a table or a file with the named columns")
+            raise InvalidInputError("a contingency table needs a table or a file with the named columns")
         cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
     # Those that are left out are beyond the last place.
     present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
@@ -165,7 +165,7 @@ def clipped_sum(
     """
     bound = Contribution(person, per_person, n, strict=strict)
     grid = Grid(bounds, steps, integers, missing).accepting(not strict)
-    with coded(data, {column: grid}, person) as table:
+    with open_columns(data, {column: grid}, person) as table:
         if table is None:
             bound.check_one_column(column)
             places = [(j, count) for j, count in enumerate(count_values(data, grid)) if count]
@@ -203,7 +203,7 @@ class Contribution:
 
     def __post_init__(self) -> None:
         if (self.person is None) != (self.per_person is None):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
                 "person's records may enter"
             )
@@ -211,10 +211,12 @@ class Contribution:
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole(value, name))
         if self.per_person is not None and self.per_person > 1 and self.n is None:
-            raise InvalidInput(
-                f"per_person={self.per_person!r} needs n=NUMBER, the public number of records after the "
+            raise InvalidInputError(
+                "needs n=NUMBER, the public number of records after the "
                 "bound: learned from the data it would tell how many records a person has. With per_person=1 "
-                "it is the number of people and need not be declared"
+                "it is the number of people and need not be declared",
+                parameter="per_person",
+                value=self.per_person,
             )
 
     def levels(self, domain: Domain) -> Coder:
@@ -229,14 +231,16 @@ class Contribution:
     def check_one_column(self, column: str | None) -> None:
         for name, value in (("column", column), ("person", self.person)):
             if value is not None:
-                raise InvalidInput(
-                    f"{name}={value!r} is for tables and files; these data are one column already"
+                raise InvalidInputError(
+                    "is for tables and files; these data are one column already", parameter=name, value=value
                 )
 
     def checked(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         if self.n is not None and sum(counts) != self.n:
             after = "" if self.per_person is None else f" with at most {self.per_person} per person"
-            raise InvalidInput(f"n={self.n} was declared but the data have another number of records{after}")
+            raise InvalidInputError(
+                f"n={self.n} was declared but the data have another number of records{after}"
+            )
         return counts
 
 
@@ -246,7 +250,7 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
         pairs = pandas_values(data, column)
         if pairs is not None:
             return count_weighted(pairs, coder, bound.private_size).settled(coder)
-    with coded(data, {column: coder}, bound.person) as table:
+    with open_columns(data, {column: coder}, bound.person) as table:
         if table is None:
             bound.check_one_column(column)
             return count_values(data, coder, bound.private_size)

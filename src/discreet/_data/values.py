@@ -14,7 +14,7 @@ from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from discreet._declarations import as_integer, as_plain
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -199,10 +199,10 @@ def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:
     for count in counts.values():
         try:
             weight = as_integer(count, "count")
-        except (InvalidInput, OverflowError):
+        except (InvalidInputError, OverflowError):
             weight = -1
         if weight < 0:  # as_integer would have quoted the count, which is private
-            raise InvalidInput("every count in a mapping must be a whole number, 0 or more") from None
+            raise InvalidInputError("every count in a mapping must be a whole number, 0 or more") from None
         yield weight
 
 
@@ -217,12 +217,12 @@ def distinct(data: Any) -> Iterator[tuple[Any, int]]:
     numpy = sys.modules.get("numpy")
     array = data if numpy is not None and isinstance(data, numpy.ndarray) else None
     if array is not None and array.ndim != 1:
-        raise InvalidInput(f"data has {array.ndim} dimensions; give one column, such as array[:, 0]")
+        raise InvalidInputError(f"data has {array.ndim} dimensions; give one column, such as array[:, 0]")
     if array is not None and array.dtype.kind not in "biufUTO":
         raise wrong_type(array.dtype.name)
     # A set keeps equal records once, and the items of bytes are numbers.
     if isinstance(data, set | frozenset | bytes | bytearray | memoryview) or not isinstance(data, Iterable):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"data of type {type(data).__name__} cannot be counted; give a list, array, column, table or "
             "file path with column=NAME, or a mapping from value to count"
         )

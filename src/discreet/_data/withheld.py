@@ -50,7 +50,7 @@ class EngineError(DataError):
     line: int | None = None
 
 
-def withheld(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The function, with every error of an engine replaced by one of ours that says no more than its name.
 
     Where DuckDB fails by itself and was opened in this call, the call is made a second time: it opens the
@@ -175,7 +175,7 @@ def connect() -> Any:
     return connection
 
 
-@withheld
+@redact_errors
 def fetch(aggregate: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
     """The rows of a frame, which an engine computes here and now."""
     native = aggregate.to_native()

@@ -26,10 +26,10 @@ from discreet._html import card, paragraph, table
 from discreet._interop import bridge, inference_data
 from discreet._json import fields_as_json
 from discreet._registry import DOCUMENTS
-from discreet._text import aligned, printable, wrapped
+from discreet._text import align_columns, printable, wrap_lines
 from discreet._typing import FloatArray
 from discreet._version import __version__
-from discreet.errors import CorruptReleaseError, DiscreetError, FileError, InvalidInput, TooLargeError
+from discreet.errors import CorruptReleaseError, DiscreetError, FileError, InvalidInputError, TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Table:
 
     def __str__(self) -> str:
         above, below = ([text] if text else [] for text in (self.caption, self.below))
-        return "\n".join([*above, *aligned(self.header, self.cells), *below])
+        return "\n".join([*above, *align_columns(self.header, self.cells), *below])
 
     def _repr_html_(self) -> str:
         return card(
@@ -278,7 +278,7 @@ class Estimates(ABC):
         -------
         array of shape (size, len(names))
         """
-        raise InvalidInput(f"a {type(self).__name__} has no draws: use its estimates and intervals")
+        raise InvalidInputError(f"a {type(self).__name__} has no draws: use its estimates and intervals")
 
     @abstractmethod
     def words(self) -> Words:
@@ -442,7 +442,7 @@ class Estimates(ABC):
         for kind, what in self.describe(as_probability(level)):
             if kind == "table" or before == "table":
                 lines.append("")
-            lines += [str(what)] if kind == "table" else wrapped(printable(what))
+            lines += [str(what)] if kind == "table" else wrap_lines(printable(what))
             before = kind
         return "\n".join(lines)
 
@@ -529,7 +529,7 @@ class Answer(Charged, Estimates):
         Likelihood
             With ``log_prob``, its gradient, and draws of the true counts.
         """
-        raise InvalidInput(
+        raise InvalidInputError(
             f"a {type(self).__name__} has no likelihood of its own; proportions have one, and draws() are "
             "from the posterior given what was published"
         )
@@ -569,16 +569,16 @@ class Answer(Charged, Estimates):
             if "private" in written and content["private"] is not written["private"]:
                 raise ValueError("it is stamped otherwise than its guarantee says")
             read.check_parts()
-            return (read.upgraded() if written_in == 1 else read).covered(complete=written_in == 1)
+            return (read.upgrade() if written_in == 1 else read).check_guarantee(complete=written_in == 1)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             said = printable(str(error))[:300]
             raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
 
-    def upgraded(self) -> Self:
+    def upgrade(self) -> Self:
         """Return an answer of format version 1 with its guarantee as it is written now."""
         return self
 
-    def covered(self, complete: bool = False) -> Self:
+    def check_guarantee(self, complete: bool = False) -> Self:
         """Return the answer if its guarantee says no more than what it publishes costs.
 
         Basis and assumptions must be those of the cost too. Where ``complete`` is true, what is lacking is
@@ -643,14 +643,14 @@ class Answer(Charged, Estimates):
 def as_probability(value: float, name: str = "level", example: str = "0.95") -> float:
     """A probability, between 0 and 1."""
     if not 0 < (number := as_float(value)) < 1:
-        raise InvalidInput(f"{name}={value!r} must be between 0 and 1, such as {example}")
+        raise InvalidInputError(f"must be between 0 and 1, such as {example}", parameter=name, value=value)
     return number
 
 
 def as_count(value: Any, name: str, low: int = 0, high: int = LARGEST) -> int:
     """A whole number of a document, within bounds: no float, and no text."""
     if type(value) is not int or not low <= value <= high:
-        raise InvalidInput(f"{name} must be a whole number from {float(low):g} to {float(high):g}")
+        raise InvalidInputError(f"{name} must be a whole number from {float(low):g} to {float(high):g}")
     return value
 
 

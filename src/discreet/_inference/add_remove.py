@@ -28,7 +28,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.distributions._beta_rows import BetaPart
 from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import UncertainShares
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 _EXACT = 24  # sums of the other levels below this are taken one by one
 _LISTED = 4096  # numbers of records of a node, where they are not all listed
@@ -44,7 +44,9 @@ class LogUniform:
 
     def __post_init__(self) -> None:
         if not (0 < self.low < self.high < math.inf):
-            raise InvalidInput(f"the range ({self.low!r}, {self.high!r}) must be two numbers, 0 < low < high")
+            raise InvalidInputError(
+                f"the range ({self.low!r}, {self.high!r}) must be two numbers, 0 < low < high"
+            )
 
     def log_density(self, log_total: float) -> float:
         """Of the logarithm, up to a constant."""
@@ -56,9 +58,9 @@ class LogUniform:
         try:
             low, high = map(float, pair)
             return cls(low, high)
-        except (TypeError, ValueError, InvalidInput):
-            raise InvalidInput(
-                f"{name}={pair!r} must be two numbers, 0 < low < high, such as (100, 1e6)"
+        except (TypeError, ValueError, InvalidInputError):
+            raise InvalidInputError(
+                "must be two numbers, 0 < low < high, such as (100, 1e6)", parameter=name, value=pair
             ) from None
 
 
@@ -103,9 +105,9 @@ class AddRemovePosterior(UncertainShares):
         if noise is None and epsilon is not None:
             noise = DiscreteLaplace(1 / float(epsilon))
         elif noise is None or epsilon is not None:
-            raise InvalidInput("give either epsilon= of geometric noise or noise=")
+            raise InvalidInputError("give either epsilon= of geometric noise or noise=")
         if noise.together:
-            raise InvalidInput("noise of sum zero tells the total: say total=…")
+            raise InvalidInputError("noise of sum zero tells the total: say total=…")
         self.noisy = np.asarray(noisy, dtype=np.float64)
         self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:
@@ -129,7 +131,7 @@ class AddRemovePosterior(UncertainShares):
         return Cells(law, self.noise, self.noisy[first], scale[first]), times, inverse
 
     @cached_property
-    def _given(self) -> list[tuple[float, _Given]]:
+    def _posteriors(self) -> list[tuple[float, _Given]]:
         """The posterior given each parameter of the prior, with its weight."""
         cells, times, _ = self._cells
         if not isinstance(self.prior, LogUniform):
@@ -160,11 +162,11 @@ class AddRemovePosterior(UncertainShares):
         return self._nodes[0][2].sums.lengths
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
-        return [part for weight, given in self._given for part in given.parts(rows, weight)]
+        return [part for weight, given in self._posteriors for part in given.parts(rows, weight)]
 
     @cached_property
     def _nodes(self) -> list[tuple[float, _Given, _Node]]:
-        return [(w * v, given, at) for w, given in self._given for v, at in given.nodes]
+        return [(w * v, given, at) for w, given in self._posteriors for v, at in given.nodes]
 
     @property
     def weights(self) -> FloatArray:
@@ -269,7 +271,7 @@ class _Given:
         """−log(1 + b) for b = Σα/e^{log_total}."""
         return -float(np.logaddexp(0.0, math.log(self.strength) - log_total))
 
-    def _tilted(self, tilt: float) -> Cells:
+    def _tilt_terms(self, tilt: float) -> Cells:
         return replace(self._cells, law=self._cells.law.tilted(np.full(len(self._cells), tilt), math.inf)[0])
 
     def _at(self, tilt: float) -> tuple[Sums, FloatArray]:
@@ -279,8 +281,8 @@ class _Given:
             margin = 0.75 * abs(tilt)
             low, high = (tilt - margin, tilt + margin) if self._listed is None else self._listed[:2]
             low, high = min(low, tilt - margin), min(max(high, tilt + margin), 0.0)
-            cells = self._tilted(high)
-            self._listed = low, high, cells, cells.between(self._tilted(low).first, cells.last)
+            cells = self._tilt_terms(high)
+            self._listed = low, high, cells, cells.between(self._tilt_terms(low).first, cells.last)
         _, high, cells, sums = self._listed
         sums = sums.tilted(np.full(len(cells), tilt - high))
         return sums, cells.height + (tilt - high) * cells.top + sums.log_total

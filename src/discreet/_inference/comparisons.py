@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from discreet._documents.answer import Table
 from discreet._typing import FloatArray
 from discreet.distributions.quantity import Quantity, estimates_table
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,9 +35,11 @@ class Shares:
     def _pair(self, level: Any, between: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         pair = tuple(between)
         if len(pair) != 2:
-            raise InvalidInput(f"between={between!r} must name two groups, as in between=('A', 'B')")
+            raise InvalidInputError(
+                "must name two groups, as in between=('A', 'B')", parameter="between", value=between
+            )
         if self.given is None:
-            raise InvalidInput("a comparison between groups needs shares(..., given=...)")
+            raise InvalidInputError("a comparison between groups needs shares(..., given=...)")
         return self._at(level, pair[0]), self._at(level, pair[1])
 
     def share(self, level: Any, group: Any = None) -> Quantity:
@@ -136,7 +138,7 @@ class JointDraws:
     def margin(self, *columns: str) -> FloatArray:
         """Draws of the shares of the named columns' cells, in the order in which they are named."""
         if not columns or len(set(columns)) < len(columns):
-            raise InvalidInput("name each column once")
+            raise InvalidInputError("name each column once")
         names = list(self.axes)
         at = [1 + _index(names, column, "column of this table") for column in columns]
         first = np.moveaxis(self.draws, at, range(1, 1 + len(at)))
@@ -190,5 +192,5 @@ def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) 
 
 def _index(known: Sequence[Any], name: Any, what: str) -> int:
     if name not in known:
-        raise InvalidInput(f"{name!r} is no {what}; there are: {', '.join(map(str, known))}")
+        raise InvalidInputError(f"{name!r} is no {what}; there are: {', '.join(map(str, known))}")
     return list(known).index(name)

@@ -58,7 +58,7 @@ class Message:
     first: int
     log: FloatArray
 
-    def trimmed(self) -> Message:
+    def trim(self) -> Message:
         """Without the ends where it is negligible."""
         rows = self.log.reshape(-1, self.log.shape[-1]).max(axis=0)
         kept = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE)
@@ -177,7 +177,7 @@ class PolyaTree:
         def made(low: int, high: int, top: bool) -> tuple[int, Message]:
             """Number and message of what stands for some cells: below 0 for one cell."""
             if high - low == 1:
-                return -1 - low, cells[low].trimmed()
+                return -1 - low, cells[low].trim()
             middle = (low + high) // 2
             halves = made(low, middle, False), made(middle, high, False)
             split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle))
@@ -187,7 +187,7 @@ class PolyaTree:
             chances = _TOP[None] if top else STEPS
             largest = np.maximum(own.log.max(axis=0), -1e300)
             mixed = largest + log_of(chances @ np.exp(own.log - largest))
-            messages.append(Message(own.first, mixed).trimmed())
+            messages.append(Message(own.first, mixed).trim())
             return len(self.splits) - 1, messages[-1]
 
         _, top = made(0, self.k, True)
@@ -305,7 +305,7 @@ class Together:
 
 
 def _as_half(message: Message) -> _Half:
-    message = message.trimmed()
+    message = message.trim()
     return _Half(message.first, np.exp(message.log - message.log.max())[None])
 
 

@@ -28,9 +28,9 @@ from discreet._numerics.count_vectors import compositions
 from discreet._numerics.neighbours import log_normalisers
 from discreet._numerics.noises import Noise
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions._beta_rows import trimmed
+from discreet.distributions._beta_rows import trim
 from discreet.distributions.law import as_draws, tails
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms.base import Mechanism, log_likelihood
 
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
@@ -70,17 +70,21 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     """
     z = np.asarray(values, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] < 2 or not np.all(np.isfinite(z)):
-        raise InvalidInput("values must be finite numbers in rows of at least two levels, one row a group")
+        raise InvalidInputError(
+            "values must be finite numbers in rows of at least two levels, one row a group"
+        )
     noise.check(z)
     if total is None and sizes is None and noise.together:
         sizes = z.sum(axis=1)
     if sizes is None and noise.together and z.sum() != total:
-        raise InvalidInput(f"values do not sum to total={total}, and the noise keeps it")
+        raise InvalidInputError(f"values do not sum to total={total}, and the noise keeps it")
     top = np.full(len(z), np.inf) if sizes is None else np.asarray(sizes, dtype=np.float64)
     if top.shape != (len(z),) or np.any((top < 0) | (top != np.floor(top))):
-        raise InvalidInput(f"sizes must be {len(z)} whole numbers that are not negative, one for each group")
+        raise InvalidInputError(
+            f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
+        )
     if sizes is not None and noise.together and np.any(z.sum(axis=1) != top):
-        raise InvalidInput("values of a group do not sum to its size, and the noise keeps it")
+        raise InvalidInputError("values of a group do not sum to its size, and the noise keeps it")
     scale = np.broadcast_to(noise.scale, z.shape)
     reach = noise.reach(scale, _TAIL)
     # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
@@ -89,12 +93,12 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     if np.any(silent := np.isinf(reach)):
         # Nothing is said of these: their windows are what the others leave of the size.
         if sizes is None or silent.sum(axis=1).max() > 1:
-            raise InvalidInput("nothing is published of some cells, and nothing else tells them")
+            raise InvalidInputError("nothing is published of some cells, and nothing else tells them")
         least, most = (top - np.where(silent, 0, end).sum(axis=1) for end in (high, low))
         low = np.where(silent, np.maximum(least, 0)[:, None], low)
         high = np.where(silent, np.maximum(most, 0)[:, None], high)
     elif not np.all(np.isfinite(high)):
-        raise InvalidInput("values clamped from above say nothing of a group's size; give sizes")
+        raise InvalidInputError("values clamped from above say nothing of a group's size; give sizes")
     width = int((high - low).max()) + 1
     if width > _MAX_WINDOW:
         raise TooLargeError(
@@ -130,7 +134,7 @@ def _one_group(part: Released | None, size: int, levels: int) -> Groups:
     if carried is not None:
         return noisy_groups([carried.values], carried.noise, [size])
     if levels > 2:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{mechanism.name} publishes no noisy counts: groups of more than two levels need them"
         )
     rows = compositions(mechanism.n, 2)
@@ -267,7 +271,7 @@ def pooled(
     called = tuple(range(number)) if names is None else tuple(names)
     shares_of = tuple(range(levels)) if values is None else tuple(values)
     if len(called) != number or len(shares_of) != levels:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"names has {len(called)} entries for {number} groups, or values {len(shares_of)} for {levels}"
         )
     labels = Labels(called, shares_of, given, outcome)
@@ -456,7 +460,7 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
     meet = np.isfinite(value).any(axis=1, keepdims=True)  # where not, what one says rules
     value = np.where(x <= n, np.where(meet, value, groups.log_weight[:, 0]), -np.inf)
     # Both levels' noise together is narrower than that of one.
-    first, weight = trimmed(np.exp(value - value.max(axis=1, keepdims=True)), math.exp(-_TAIL))
+    first, weight = trim(np.exp(value - value.max(axis=1, keepdims=True)), math.exp(-_TAIL))
     return groups.low[:, 0] + first, weight
 
 
@@ -546,7 +550,9 @@ class _State:
             gap -= moved - best[:, i]
             best[:, i] = moved
         if np.any(gap != 0):
-            raise InvalidInput("some groups have noisy counts that no true counts of their size are near to")
+            raise InvalidInputError(
+                "some groups have noisy counts that no true counts of their size are near to"
+            )
         return np.asarray(best.reshape(self.number, self.levels))
 
     def sweep(self, adapt: bool) -> None:
@@ -586,8 +592,8 @@ class _State:
         ends = np.minimum(low_i + self.width - 1, both - low_j) - first
         x = first[:, None] + np.arange(int(ends.max(initial=0)) + 1)
         y = both[:, None] - x
-        f = self._padded[i].take(self._base[g] + np.minimum(x - low_i[:, None], self.width))
-        f += self._padded[j].take(self._base[h] + np.maximum(y - low_j[:, None], -1))
+        f = self._pad[i].take(self._base[g] + np.minimum(x - low_i[:, None], self.width))
+        f += self._pad[j].take(self._base[h] + np.maximum(y - low_j[:, None], -1))
         f += tables[i].take(x, mode="clip")
         f += tables[j].take(y, mode="clip")
         if size is not None:
@@ -598,7 +604,7 @@ class _State:
         self.x[g, i], self.x[h, j] = chosen, both - chosen
 
     @cached_property
-    def _padded(self) -> FloatArray:
+    def _pad(self) -> FloatArray:
         """log P(z | x) level by level and flat, with −∞ before and after each group's window."""
         weight = np.moveaxis(self.groups.log_weight, 1, 0)
         return np.pad(weight, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf).reshape(self.levels, -1)

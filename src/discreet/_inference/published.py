@@ -19,7 +19,7 @@ from discreet._numerics import noises
 from discreet._typing import FloatArray
 from discreet.distributions._given_total import GivenTotal
 from discreet.distributions.noise_aware import NoiseAware
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 
 _NAMES: dict[str, tuple[type[noises.Noise], str]] = {
     "discrete-laplace": (noises.DiscreteLaplace, "scale"),
@@ -72,9 +72,11 @@ class Published(Bridged):
         """
         alphas = as_prior(prior, len(self.values))
         if not _LEAST_AMOUNT <= min(alphas) <= max(alphas) <= 1e6:
-            raise InvalidInput(f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6 to be used")
+            raise InvalidInputError(
+                f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6 to be used"
+            )
         if self.total is None and self.noise.scale.ndim:
-            raise InvalidInput("a total that is not public needs noise of one scale for all cells")
+            raise InvalidInputError("a total that is not public needs noise of one scale for all cells")
         if self.total is None:
             if total_range is None:
                 scales = self.noise.scales(len(self.values))
@@ -93,11 +95,13 @@ class Published(Bridged):
 
         names = tuple(groups)
         if not names or len(self.values) % len(names) or len(self.values) < 2 * len(names):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{len(self.values)} values are not rows of {len(names)} groups of two or more"
             )
         if isinstance(self.noise, noises.Clamped) or self.noise.scale.ndim:
-            raise InvalidInput("pooling takes noise of one scale that was neither clamped nor suppressed")
+            raise InvalidInputError(
+                "pooling takes noise of one scale that was neither clamped nor suppressed"
+            )
         rows = self.values.reshape(len(names), -1)
         total = int(rows.sum()) if self.noise.together else self.total
         return pooled(noisy_groups(rows, self.noise, sizes, total), names, seed=seed)
@@ -140,16 +144,18 @@ def noisy_counts(
     elif isinstance(values, Mapping):
         levels, values = tuple(values) if levels is None else levels, list(values.values())
     elif isinstance(values, str | Path):
-        raise InvalidInput(f"values={str(values)!r} is a file: say which column=… holds the values")
+        raise InvalidInputError(
+            "is a file: say which column=… holds the values", parameter="values", value=str(values)
+        )
     given = as_values(values, gaps=True)
     law = as_noise(noise, table)
     if rounded is not False:
-        law = _rounded(law, rounded)
-    law, given = _censored(law, given, clamped, suppressed_below)
+        law = _round(law, rounded)
+    law, given = _censor(law, given, clamped, suppressed_below)
     law.check(given)
     names = tuple(range(len(given))) if levels is None else tuple(levels)
     if len(names) != len(given):
-        raise InvalidInput(f"levels has {len(names)} entries for {len(given)} values")
+        raise InvalidInputError(f"levels has {len(names)} entries for {len(given)} values")
     size = None if total is None else as_integer(total, "total")
     published = Published(given, law, size, names)
     published.likelihood()  # refuses scales, totals and values that do not fit together
@@ -163,32 +169,38 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
     if hasattr(noise, "output_measure") and hasattr(noise, "map"):
         return _of_opendp(noise)
     if isinstance(noise, str) or not isinstance(noise, Sequence) or len(noise) != 2:
-        raise InvalidInput(
-            f"noise={noise!r} must be a pair such as ('discrete-laplace', 4.0), or a measurement of OpenDP"
+        raise InvalidInputError(
+            "must be a pair such as ('discrete-laplace', 4.0), or a measurement of OpenDP",
+            parameter="noise",
+            value=noise,
         )
     name, amount = noise
     if name not in _NAMES:
-        raise InvalidInput(f"noise={name!r} is not known; choose from {', '.join(_NAMES)}")
+        raise InvalidInputError(
+            f"is not known; choose from {', '.join(_NAMES)}", parameter="noise", value=name
+        )
     kind, unit = _NAMES[name]
     if isinstance(amount, Mapping):
         if len(amount) != 1 or (unit := next(iter(amount))) not in _UNITS:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the amount of noise must be one of {', '.join(_UNITS)}, such as {{'std': 3.0}}"
             )
         amount = amount[unit]
     if isinstance(amount, str):
         if table is None:
-            raise InvalidInput(f"noise names the column {amount!r}, and values is no table with column=…")
+            raise InvalidInputError(
+                f"noise names the column {amount!r}, and values is no table with column=…"
+            )
         amount = _column(table, amount)
     try:
         array = np.asarray(amount, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{unit} must be a number, or one for each cell") from None
+        raise InvalidInputError(f"{unit} must be a number, or one for each cell") from None
     if array.ndim > 1 or not np.all(np.isfinite(array) & (array > 0)):
-        raise InvalidInput(f"{unit}={_short(amount)} of the noise must be positive and finite")
+        raise InvalidInputError(f"{unit}={_short(amount)} of the noise must be positive and finite")
     if not np.all((array > _LEAST_AMOUNT) & (array < _LARGEST_AMOUNT)):
         limits = f"between {_LEAST_AMOUNT:g} and {_LARGEST_AMOUNT:g}"
-        raise InvalidInput(f"{unit}={_short(amount)} of the noise must be {limits} to be computed with")
+        raise InvalidInputError(f"{unit}={_short(amount)} of the noise must be {limits} to be computed with")
     return kind(_scale(kind, unit, array))
 
 
@@ -203,7 +215,7 @@ def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArra
     gaussian = kind in (noises.GaussianNoise, noises.DiscreteGaussian, noises.RoundedGaussian)
     if unit == "epsilon":
         if gaussian:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "epsilon does not say how much Gaussian noise there is; give its 'std' or 'variance'"
             )
         return np.asarray((2.0 if kind is noises.LatticeNoise else 1.0) / amount)
@@ -213,7 +225,7 @@ def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArra
     if kind is noises.DiscreteLaplace:  # variance 1/(cosh(1/b) − 1)
         return np.asarray(1 / np.arccosh(1 + 1 / variance))
     if kind is noises.LatticeNoise:
-        raise InvalidInput("lattice noise is given by its 'scale' 2/epsilon or its 'epsilon'")
+        raise InvalidInputError("lattice noise is given by its 'scale' 2/epsilon or its 'epsilon'")
     return np.sqrt(variance / 2)
 
 
@@ -228,34 +240,36 @@ def _of_opendp(measurement: Any) -> noises.Noise:
         except Exception as error:
             said = error
     else:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the measurement does not say its loss for one record ({said}); give its scale, as in "
             "noise=('discrete-laplace', scale)"
         )
     if not (math.isfinite(loss) and loss > 0):
-        raise InvalidInput(f"the measurement has loss {loss} for one record: it adds no noise to tell")
+        raise InvalidInputError(f"the measurement has loss {loss} for one record: it adds no noise to tell")
     if "ZeroConcentrated" in measure:
         return (noises.GaussianNoise if fractional else noises.DiscreteGaussian)(1 / math.sqrt(2 * loss))
     if "MaxDivergence" in measure:
         return (noises.Laplace if fractional else noises.DiscreteLaplace)(1 / loss)
-    raise InvalidInput(
+    raise InvalidInputError(
         f"the measurement's privacy is measured by {measure}, which does not tell the law of its noise; give "
         "noise=(name, scale)"
     )
 
 
-def _rounded(law: noises.Noise, rounded: Any) -> noises.Noise:
+def _round(law: noises.Noise, rounded: Any) -> noises.Noise:
     if rounded is not True:
-        raise InvalidInput(
-            f"rounded={rounded!r}: values rounded to other than whole numbers are not modelled; "
-            "ask the publisher for the unrounded ones"
+        raise InvalidInputError(
+            ": values rounded to other than whole numbers are not modelled; "
+            "ask the publisher for the unrounded ones",
+            parameter="rounded",
+            value=rounded,
         )
     if law.integer:
         return law
     return _ROUNDED[type(law)](law.scale)
 
 
-def _censored(
+def _censor(
     law: noises.Noise, given: FloatArray, clamped: Any, below: Any
 ) -> tuple[noises.Noise, FloatArray]:
     """The noise with what was done to the values afterwards, and the values with gaps filled."""
@@ -266,7 +280,9 @@ def _censored(
             low = -math.inf if first is None else float(first)
             high = math.inf if second is None else float(second)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"clamped={clamped!r} must be a number, or two such as (0, 100)") from None
+            raise InvalidInputError(
+                "must be a number, or two such as (0, 100)", parameter="clamped", value=clamped
+            ) from None
     gaps = np.isnan(given)
     if below is not None:
         try:
@@ -274,22 +290,24 @@ def _censored(
             if not math.isfinite(edge):
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"suppressed_below={below!r} must be a number, such as 10") from None
+            raise InvalidInputError(
+                "must be a number, such as 10", parameter="suppressed_below", value=below
+            ) from None
         low = max(low, math.ceil(edge) - 1 if law.integer else edge)
         if np.any(given[~gaps] < edge):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values holds some below suppressed_below={below!r}, which were to be withheld"
             )
         given = np.where(gaps, low, given)
     elif gaps.any():
-        raise InvalidInput(
+        raise InvalidInputError(
             "values has gaps (None or NaN): say suppressed_below=… if small values were withheld; otherwise "
             "leave the cell out"
         )
     if math.isinf(low) and math.isinf(high):
         return law, given
     if law.together:
-        raise InvalidInput(
+        raise InvalidInputError(
             "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
         )
     return noises.Clamped(law, low, high), given
@@ -312,4 +330,4 @@ def _column(table: Any, name: str) -> Any:
     try:
         return list(table[name])
     except (KeyError, TypeError, IndexError):
-        raise InvalidInput(f"column {name!r} is not in the table") from None
+        raise InvalidInputError(f"column {name!r} is not in the table") from None

@@ -24,10 +24,10 @@ from discreet._declarations import as_plain
 from discreet._inference.add_remove import TOTALS, LogUniform, Matching
 from discreet._inference.polya_tree import Message, PolyaTree, Together, slopes_within, step_of, within
 from discreet._numerics.noises import Noise
-from discreet._text import aligned
+from discreet._text import align_columns
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws, tails
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 _DEPTH = 4  # a bin is halved so often below what was counted
 _NATS = 34.0
@@ -57,20 +57,27 @@ class Bins:
     def __post_init__(self) -> None:
         edges = np.asarray(self.edges, dtype=np.float64)
         if len(edges) < 2 or not np.isfinite(edges).all():
-            raise InvalidInput(
-                f"edges={self.edges!r} must be at least two finite numbers: with an open bin "
-                "its values have no place"
+            raise InvalidInputError(
+                "must be at least two finite numbers: with an open bin its values have no place",
+                parameter="edges",
+                value=self.edges,
             )
         if not (np.diff(edges) > 0).all():
-            raise InvalidInput(f"edges={self.edges!r} must increase, as in (0, 18, 65, 120)")
+            raise InvalidInputError(
+                "must increase, as in (0, 18, 65, 120)", parameter="edges", value=self.edges
+            )
         if any(not edges[0] <= atom <= edges[-1] for atom in self.atoms) or len(set(self.atoms)) < len(
             self.atoms
         ):
-            raise InvalidInput(
-                f"atoms={self.atoms!r} must be different values between the first and last edge"
+            raise InvalidInputError(
+                "must be different values between the first and last edge",
+                parameter="atoms",
+                value=self.atoms,
             )
         if self.whole and any(float(atom) != math.floor(atom) for atom in self.atoms):
-            raise InvalidInput(f"atoms={self.atoms!r} must be whole numbers, as the values are")
+            raise InvalidInputError(
+                "must be whole numbers, as the values are", parameter="atoms", value=self.atoms
+            )
 
     @classmethod
     def over(
@@ -97,7 +104,9 @@ class Bins:
         found = [_BIN.fullmatch(str(as_plain(level))) for level in levels]
         ends = [(float(one[1]), float(one[2])) for one in found if one]
         if not ends:
-            raise InvalidInput("this release has no bins: ask for a distribution with edges=(0, 18, 65, 120)")
+            raise InvalidInputError(
+                "this release has no bins: ask for a distribution with edges=(0, 18, 65, 120)"
+            )
         edges = (ends[0][0], *(high for _, high in ends))
         return cls(edges), {i for i, one in enumerate(found) if one is None}
 
@@ -161,11 +170,13 @@ class BinnedDistribution:
     ) -> None:
         z = np.append(np.asarray(counts, dtype=np.float64), np.asarray(apart, dtype=np.float64))
         if len(z) != len(bins) + len(apart):
-            raise InvalidInput(f"counts has {len(z) - len(apart)} entries for {len(bins)} bins and atoms")
+            raise InvalidInputError(
+                f"counts has {len(z) - len(apart)} entries for {len(bins)} bins and atoms"
+            )
         if len(z) > _MOST_CELLS:
             raise TooLargeError(f"quantiles are inferred from at most {_MOST_CELLS:,} bins, not {len(z):,}")
         if noise.together and n is None:
-            raise InvalidInput("noise of sum zero tells the number of records: say n=…")
+            raise InvalidInputError("noise of sum zero tells the number of records: say n=…")
         self.bins, self.n = bins, n
         scales = noise.scales(len(z))
         unit = step_of(float(np.sqrt(np.max(noise.variance) / 2)))
@@ -218,7 +229,9 @@ class BinnedDistribution:
         """The values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
         points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
         if not ((points > 0) & (points < 1)).all():
-            raise InvalidInput(f"probs={probs!r} must be between 0 and 1, such as (0.25, 0.5, 0.75)")
+            raise InvalidInputError(
+                "must be between 0 and 1, such as (0.25, 0.5, 0.75)", parameter="probs", value=probs
+            )
         return Quantiles(self, points, tuple(f"{100 * p:g} % quantile" for p in points), inverse=True)
 
     def cdf(self, values: npt.ArrayLike) -> Quantiles:
@@ -268,7 +281,7 @@ class Quantiles:
             (name, f"{mean:.4g}", f"{low:.4g} – {high:.4g}")
             for name, mean, low, high in zip(self.names, self.mean(), *self.interval(), strict=True)
         ]
-        return "\n".join(aligned(("", "mean", "95 % interval, noise-aware"), lines))
+        return "\n".join(align_columns(("", "mean", "95 % interval, noise-aware"), lines))
 
 
 @dataclass(frozen=True, eq=False)

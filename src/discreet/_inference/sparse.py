@@ -133,7 +133,7 @@ class SparsePosterior:
         log_x = np.log(np.maximum(x, 1.0))
         powers = np.stack([(near * np.exp(-s * log_x)).sum(axis=1) for s in _SLOPES])
         law = np.zeros_like(x)
-        for s, power, filled in zip(_SLOPES, powers, self._filled(powers), strict=True):
+        for s, power, filled in zip(_SLOPES, powers, self._nonempty_probabilities(powers), strict=True):
             law += (filled / power)[:, None] * near * np.exp(-s * log_x)
         values = np.concatenate([np.zeros((len(z), 1)), x], axis=1)
         probability = np.concatenate([1 - law.sum(axis=1, keepdims=True), law], axis=1)
@@ -141,7 +141,7 @@ class SparsePosterior:
         spread = (probability * (values - mean[:, None]) ** 2).sum(axis=1)
         return _Levels(values, probability, mean, np.sqrt(np.maximum(spread, 0.0)))
 
-    def _filled(self, powers: FloatArray) -> FloatArray:
+    def _nonempty_probabilities(self, powers: FloatArray) -> FloatArray:
         """For each slope s its probability, times that of each noisy count that its level is not empty.
 
         ``powers`` are Σ x^{−s} e^{−rate·|z − x|}. The normaliser of the noise is left out throughout.

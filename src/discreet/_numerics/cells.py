@@ -349,7 +349,7 @@ class Constrained:
         return period
 
     @cached_property
-    def _convolved(self) -> list[Separable] | None:
+    def _convolve(self) -> list[Separable] | None:
         """Each row by convolutions, where frequencies matter that wide panels do not resolve, or all do.
 
         A cell's characteristic function falls like 1/t² behind the kink of its noise, so the product of few
@@ -365,7 +365,7 @@ class Constrained:
 
     def check(self) -> None:
         """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
-        if self._convolved is None:
+        if self._convolve is None:
             _ = self._period
 
     @cached_property
@@ -389,8 +389,8 @@ class Constrained:
     def log_prob(self) -> FloatArray:
         """log Σ over true counts of that total, of each row."""
         _, log_scale, sums = self._saddle
-        if self._convolved is not None:
-            return np.asarray(log_scale + [law.log_normaliser for law in self._convolved])
+        if self._convolve is not None:
+            return np.asarray(log_scale + [law.log_normaliser for law in self._convolve])
         hit, phase, turned = np.ones(len(self)), self._phase, np.ones(len(self), dtype=np.complex128)
         for _, live, own in sums.waves(self._period):
             turned = turned * phase
@@ -415,9 +415,9 @@ class Constrained:
 
     def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
         """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
-        if self._convolved is not None:
+        if self._convolve is not None:
             found = [np.empty(len(self.cells)) for _ in statistics]
-            laws = (law for row in self._convolved for law in row.marginals())
+            laws = (law for row in self._convolve for law in row.marginals())
             for i, (low, p) in enumerate(laws):
                 x, which = low + np.arange(float(len(p))), np.full(len(p), i)
                 for mean, statistic in zip(found, statistics, strict=True):
@@ -435,8 +435,8 @@ class Constrained:
 
     def laws(self) -> list[tuple[int, FloatArray]]:
         """For each cell of one row (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]; ``whole``."""
-        if self._convolved is not None:
-            every = self._convolved[0].marginals()
+        if self._convolve is not None:
+            every = self._convolve[0].marginals()
             return [every[int(first)] for first in np.cumsum(self.times) - self.times]
         sums = self._saddle[2].sums
         laws = sums.laws(np.maximum(self._joint, 0.0))

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _DIRECT_PRODUCT = 1 << 21  # below this many multiplications np.convolve beats the FFT, and is all positive
 _DROP = 1e-22  # share of the tilted mass below which an entry at the edge of a long window is dropped
@@ -56,7 +56,7 @@ class Window:
     def high(self) -> int:
         return self.low + len(self.mass) - 1
 
-    def restricted(self, low: int, high: int) -> Window:
+    def restrict(self, low: int, high: int) -> Window:
         low, high = max(low, self.low), min(high, self.high)
         if low > high:
             return Window(low, np.zeros(1))
@@ -87,19 +87,19 @@ class Separable:
         left = int(total) - sum(starts)
         arrays = [np.asarray(weights, dtype=np.float64)[: max(left, 0) + 1] for weights in log_weights]
         if left < 0 or any(len(a) == 0 for a in arrays) or left > sum(len(a) - 1 for a in arrays):
-            raise InvalidInput(f"total={total} cannot be reached by the given windows")
+            raise InvalidInputError(f"total={total} cannot be reached by the given windows")
         theta = _saddle_point(arrays, left)
         if sum(map(len, arrays)) > _SHORT:
-            law = cls._tilted(arrays, left, starts, theta, _DROP)
+            law = cls._tilt(arrays, left, starts, theta, _DROP)
             if law._hit > 0 and law.truncation < 1e-10:
                 return law
-        law = cls._tilted(arrays, left, starts, theta, 0.0)
+        law = cls._tilt(arrays, left, starts, theta, 0.0)
         if law._hit <= 0:
-            raise InvalidInput(f"total={total} has no weight within the range of floating point numbers")
+            raise InvalidInputError(f"total={total} has no weight within the range of floating point numbers")
         return law
 
     @classmethod
-    def _tilted(
+    def _tilt(
         cls, arrays: Sequence[FloatArray], left: int, starts: tuple[int, ...], theta: float, drop: float
     ) -> Separable:
         windows, dropped, log_scale = [], 0.0, -theta * left
@@ -130,7 +130,7 @@ class Separable:
             after_low, after_high = after_low + own.low, after_high + own.high
             before_low, before_high = low - after_low, high - after_high
             table = _convolve(own, tables[0])
-            tables.insert(0, table.restricted(self.total - before_high, self.total - before_low))
+            tables.insert(0, table.restrict(self.total - before_high, self.total - before_low))
         return tables
 
     @cached_property
@@ -161,7 +161,7 @@ class Separable:
             index = self.total - np.arange(own.low, own.high + 1)
             mass = own.mass * rest.at(index)
             result.append((self.offsets[i] + own.low, mass / mass.sum()))
-            before = _convolve(before, own).restricted(0, self.total)
+            before = _convolve(before, own).restrict(0, self.total)
         return result
 
     def mean(self) -> list[float]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from discreet._numerics.log_gamma import log_gamma_gap, reduced_log_gamma, stirling_remainder
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 def from_gap(gap: npt.ArrayLike) -> FloatArray:
@@ -33,11 +33,11 @@ def hellinger(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray | float:
     b = np.asarray(b, dtype=np.float64)
     for name, value in (("a", a), ("b", b)):
         if value.ndim == 0 or value.shape[-1] < 2:
-            raise InvalidInput(f"{name} must hold at least two Dirichlet parameters along its last axis")
+            raise InvalidInputError(f"{name} must hold at least two Dirichlet parameters along its last axis")
         if not (np.isfinite(value).all() and (value > 0).all()):
-            raise InvalidInput(f"{name} must hold positive, finite Dirichlet parameters")
+            raise InvalidInputError(f"{name} must hold positive, finite Dirichlet parameters")
     if a.shape[-1] != b.shape[-1]:
-        raise InvalidInput(f"a has {a.shape[-1]} parameters and b has {b.shape[-1]}")
+        raise InvalidInputError(f"a has {a.shape[-1]} parameters and b has {b.shape[-1]}")
     gap = log_gamma_gap(a, b).sum(axis=-1) - log_gamma_gap(a.sum(axis=-1), b.sum(axis=-1))
     distance = from_gap(gap)
     return float(distance) if distance.ndim == 0 else distance

@@ -17,7 +17,7 @@ from scipy.special import gammaln, log_ndtr, ndtr
 
 from discreet._numerics.summation import log_tail
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _HALF_LOG_2PI = 0.9189385332046728
 _LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
@@ -48,18 +48,22 @@ class Noise(ABC):
         try:
             scale = np.asarray(self.scale, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidInput(f"scale={self.scale!r} must be a number, or one for each cell") from None
+            raise InvalidInputError(
+                "must be a number, or one for each cell", parameter="scale", value=self.scale
+            ) from None
         if scale.ndim > 1 or not np.all(np.isfinite(scale) & (scale > 0)):
-            raise InvalidInput(
-                f"scale={self.scale!r} must be positive and finite, one number or one for each cell; counts "
-                "that were published without noise are no private release"
+            raise InvalidInputError(
+                "must be positive and finite, one number or one for each cell; counts "
+                "that were published without noise are no private release",
+                parameter="scale",
+                value=self.scale,
             )
         object.__setattr__(self, "scale", scale)
 
     def scales(self, cells: int) -> FloatArray:
         """The scale of each cell."""
         if self.scale.ndim and len(self.scale) != cells:
-            raise InvalidInput(f"scale has {len(self.scale)} entries for {cells} cells")
+            raise InvalidInputError(f"scale has {len(self.scale)} entries for {cells} cells")
         return np.broadcast_to(self.scale, (cells,))
 
     @abstractmethod
@@ -111,7 +115,7 @@ class Noise(ABC):
     def check(self, z: FloatArray) -> None:
         """Refuse values that this noise cannot have produced."""
         if self.integer and np.any(z != np.floor(z)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values holds fractions, and {self.name} noise on counts gives whole numbers; "
                 "name the noise that was used (noise=('laplace', …) or ('gaussian', …)), or undo the "
                 "scaling of the values"
@@ -396,9 +400,13 @@ class Clamped(_Wrapped):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", self.noise.scale)
         if not hasattr(self.noise, "log_cdf"):
-            raise InvalidInput(f"{self.noise.name} noise cannot be clamped: its cells are not independent")
+            raise InvalidInputError(
+                f"{self.noise.name} noise cannot be clamped: its cells are not independent"
+            )
         if not self.lower < self.upper:
-            raise InvalidInput(f"lower={self.lower!r} must be below upper={self.upper!r}")
+            raise InvalidInputError(
+                f"must be below upper={self.upper!r}", parameter="lower", value=self.lower
+            )
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         z, x, scale = np.broadcast_arrays(z, x, scale)
@@ -423,7 +431,7 @@ class Clamped(_Wrapped):
     def check(self, z: FloatArray) -> None:
         self.noise.check(z)
         if np.any((z < self.lower) | (z > self.upper)):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values must lie in [{self.lower:g}, {self.upper:g}], where they were clamped"
             )
 
@@ -443,7 +451,7 @@ class Partly(_Wrapped):
 
     def __post_init__(self) -> None:
         if self.noise.together:
-            raise InvalidInput(f"{self.noise.name} noise is published for all cells or for none")
+            raise InvalidInputError(f"{self.noise.name} noise is published for all cells or for none")
         shown = np.asarray(self.published, dtype=bool)
         object.__setattr__(self, "published", shown)
         # NaN marks a cell of which nothing is said.

@@ -116,7 +116,7 @@ class Sums:
         return np.asarray(self.x - self.around[self.local][:, None])
 
     @cached_property
-    def _normalised(self) -> tuple[FloatArray, FloatArray]:
+    def _normalise(self) -> tuple[FloatArray, FloatArray]:
         peak = np.maximum.reduceat(self.log_term.ravel(), _NODES * self.panels.first)
         shift = np.where(np.isfinite(peak), peak, 0.0)
         weight = np.exp(self.log_term - shift[self.local][:, None])
@@ -129,12 +129,12 @@ class Sums:
     @property
     def weight(self) -> FloatArray:
         """The share of its sum that each node stands for."""
-        return self._normalised[0]
+        return self._normalise[0]
 
     @property
     def log_total(self) -> FloatArray:
         """log Σ e^f of each problem."""
-        return self._normalised[1]
+        return self._normalise[1]
 
     def sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Over the nodes of each problem.

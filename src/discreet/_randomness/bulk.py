@@ -204,7 +204,7 @@ def enclosed_digits(value: Value, bits: int, extra: int = 64) -> int:
 @lru_cache(maxsize=64)
 def _tail_table(rate: Fraction) -> _Table:
     """G ∧ K for G geometric, K = ⌈24/rate⌉: tails e^{−rate·g}."""
-    return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: lambda: _decayed(g * rate))
+    return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: lambda: _exponential(g * rate))
 
 
 @lru_cache(maxsize=64)
@@ -213,13 +213,13 @@ def _digit_table(rate: Fraction) -> _Table:
 
     def tail(g: int) -> Value:
         rest = (_DIGIT - g) * rate  # e^{−rate·g}(1 − e^{−rest}), without cancellation for tiny rates
-        return lambda: _decayed(g * rate) * ball(-rest).expm1() / ball(-_DIGIT * rate).expm1()
+        return lambda: _exponential(g * rate) * ball(-rest).expm1() / ball(-_DIGIT * rate).expm1()
 
     listed = [enclosed_digits(tail(g), 64) for g in range(_DIGIT - 1, 0, -1)]
     return _Table(np.array(listed, dtype=np.uint64), tail)
 
 
-def _decayed(exponent: Fraction) -> Ball:
+def _exponential(exponent: Fraction) -> Ball:
     """e^{−exponent}."""
     return (-ball(exponent)).exp()
 
@@ -230,7 +230,7 @@ def _powers(rate: Fraction, last: int) -> WordArray:
     while True:
         bits = 64 + extra
         low = high = 1 << bits
-        floor = enclosed_digits(lambda: _decayed(rate), bits)
+        floor = enclosed_digits(lambda: _exponential(rate), bits)
         result = []
         for _ in range(last):
             low, high = low * floor >> bits, (high * (floor + 1) >> bits) + 1
@@ -246,7 +246,7 @@ def _powers(rate: Fraction, last: int) -> WordArray:
 def _same_sum(k: int, rate: Fraction, total: int) -> _Threshold:
     """p(total)/max p for p the law of the sum of k geometric values of that rate."""
     mode = _likeliest_sum(k, rate)
-    return _Threshold(lambda: _decayed((total - mode) * rate) * _binomial_ratio(total, mode, k))
+    return _Threshold(lambda: _exponential((total - mode) * rate) * _binomial_ratio(total, mode, k))
 
 
 def _binomial_ratio(total: int, mode: int, k: int) -> Any:
@@ -267,7 +267,7 @@ def _likeliest_sum(k: int, rate: Fraction) -> int:
 
     def zero() -> Ball:
         """Where both sides are equal, which no whole number is."""
-        ratio = _decayed(rate)
+        ratio = _exponential(rate)
         return (k * ratio - 1) / (1 - ratio)
 
     return max(0, enclosed_digits(zero, 0) + 1)

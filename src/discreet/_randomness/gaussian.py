@@ -24,7 +24,7 @@ from discreet._numerics.enclosures import Ball, ball
 from discreet._numerics.search import first_true
 from discreet._randomness.cells import Uniform
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -53,7 +53,7 @@ def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> li
     """
     exact = Fraction(variance)
     if exact <= 0:
-        raise InvalidInput(f"variance={variance!r} must be positive")
+        raise InvalidInputError("must be positive", parameter="variance", value=variance)
     words = _words(size, source)
     negative, heads = words & np.uint64(1), words >> np.uint64(1)
     candidates, certain = _candidates(float(exact), heads)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from discreet._randomness.entropy import Source
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 def bernoulli_exp(p: int, q: int, source: Source) -> bool:
@@ -57,10 +57,10 @@ def categorical(weights: Sequence[int], source: Source) -> int:
     total = 0
     for weight in weights:
         if weight < 0:
-            raise InvalidInput("weights must not be negative")
+            raise InvalidInputError("weights must not be negative")
         total += int(weight)
     if total == 0:
-        raise InvalidInput("weights must not all be zero")
+        raise InvalidInputError("weights must not all be zero")
     remaining = source.below(total)
     for index, weight in enumerate(weights):
         remaining -= int(weight)

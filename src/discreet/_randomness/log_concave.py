@@ -26,7 +26,7 @@ from discreet._randomness.bulk import enclosed_digits
 from discreet._randomness.cells import Uniform
 from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _FIRST = 128  # bits of precision to begin with
 _DEPTH = 24  # by how much h falls to the faces of the outermost box
@@ -84,7 +84,9 @@ class LogConcave:
         with ctx.workprec(_FIRST):
             here = self._at([ball(0)] * self._d)
             if here is None or not here[0].is_finite():
-                raise InvalidInput("the law has no density at its centre: check the formula and the support")
+                raise InvalidInputError(
+                    "the law has no density at its centre: check the formula and the support"
+                )
             self._reference = Fraction(float(here[0].mid()))
             self._reach = self._outermost(here[0])
             self._boxes = self._partition()
@@ -107,7 +109,7 @@ class LogConcave:
         value, slopes = found
         return value, [_dot(column, slopes) for column in zip(*self._scale, strict=True)]
 
-    def _bounded(self, centre: Point, half: Point, within: _Box | None = None) -> _Box | None:
+    def _with_better_bound(self, centre: Point, half: Point, within: _Box | None = None) -> _Box | None:
         """A box with the better bound of its own tangent and that of the box that holds it.
 
         None where there is no mass.
@@ -137,7 +139,7 @@ class LogConcave:
         least = float((top - ball(self._reference) - _DEPTH).exp().lower())
 
         def low(centre: Point, half: Point, splits: int, within: _Box | None = None) -> bool:
-            box = self._bounded(centre, half, within)
+            box = self._with_better_bound(centre, half, within)
             if box is None or box.most <= least:
                 return True
             if not splits:
@@ -151,17 +153,19 @@ class LogConcave:
             if all(low(*_face(self._d, axis, end, reach), 8 * (self._d - 1)) for axis, end in sides):
                 return reach
             reach *= 2
-        raise InvalidInput("the law has tails that are too long for an exact draw: take a stronger prior")
+        raise InvalidInputError(
+            "the law has tails that are too long for an exact draw: take a stronger prior"
+        )
 
     def _partition(self) -> list[_Box]:
         """Boxes, split where their mass and the change of h in them are largest."""
-        whole = self._bounded([Fraction(0)] * self._d, [self._reach] * self._d)
+        whole = self._with_better_bound([Fraction(0)] * self._d, [self._reach] * self._d)
         heap: list[tuple[float, _Box]] = [] if whole is None else [(0.0, whole)]
         while 0 < len(heap) < _BOXES:
             box = heapq.heappop(heap)[1]
             axis = max(range(self._d), key=lambda i: box.changes[i])
             for centre, half in _halves(box.centre, box.half, axis):
-                part = self._bounded(centre, half, box)
+                part = self._with_better_bound(centre, half, box)
                 if part is not None:
                     excess = part.most * float(part.volume) * sum(part.changes)
                     heapq.heappush(heap, (-excess, part))
@@ -184,7 +188,7 @@ class LogConcave:
             return ball(0)
         kept = (found[0] - ball(self._reference)).exp() * _SCALE / (weight * density)
         if kept > 1:
-            raise InvalidInput("the exponent is not concave: no log-partition function")
+            raise InvalidInputError("the exponent is not concave: no log-partition function")
         return kept
 
     def _cell(self, point: Proposal, axis: int, grid: Fraction) -> Fraction:

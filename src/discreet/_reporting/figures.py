@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 
 def frame_of(figure: Figure) -> Frame | None:
     """The axis of a figure; None where there are no rows."""
-    rows = _shown(figure)
+    rows = _show(figure)
     if not rows:
         return None
     percent = all(row.share for row in rows)
@@ -64,7 +64,7 @@ def drawing(figure: Figure | None) -> str:
     """
     if figure is None:
         return ""
-    rows = _shown(figure)
+    rows = _show(figure)
     frame = frame_of(figure)
     graph = _graph(figure) if figure.graph else ""
     if not rows or len(rows) > _MAX_ROWS or frame is None:
@@ -124,7 +124,7 @@ def _graph(figure: Figure) -> str:
     return _figure(marks, 78 * len(figure.graph) - 24, f"{figure.title}: {said.lower()}", f"{said}.")
 
 
-def _shown(figure: Figure) -> list[Row]:
+def _show(figure: Figure) -> list[Row]:
     return [row for row in figure.rows if row.low is not None and row.high is not None]
 
 

@@ -19,7 +19,7 @@ from discreet._documents.study import StudyResult
 from discreet._html import facts, table
 from discreet._reporting.figures import drawing
 from discreet._version import __version__
-from discreet.errors import FileError, InvalidInput, TooLargeError
+from discreet.errors import FileError, InvalidInputError, TooLargeError
 from discreet.ledger import Account
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
@@ -118,7 +118,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
     heading = title or (whole.title if whole is not None else "Private release")
     cited = [answer for answer, _ in named.values()]
     if not cited:
-        raise InvalidInput("there is nothing to report yet: ask a question first")
+        raise InvalidInputError("there is nothing to report yet: ask a question first")
     parts = [_together(cited) if account is None else _budget(account, len(named))]
     for name, (answer, question) in named.items():
         parts.append(_section(str(question.get("title", name)), answer, question))
@@ -148,7 +148,7 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
     if isinstance(result, list | tuple):
         named = {f"Result {index}": one for index, one in enumerate(result, 1)}
     if not named or not all(isinstance(one, Answer) for one in named.values()):
-        raise InvalidInput(
+        raise InvalidInputError(
             "report takes an answer, a list or a mapping of answers, or the result of a study; got "
             f"{type(result).__name__}"
         )
@@ -176,7 +176,7 @@ def _together(answers: Sequence[Answer]) -> str:
         return ""
     try:
         whole = compose([one.guarantee for one in answers])
-    except (InvalidInput, TooLargeError):
+    except (InvalidInputError, TooLargeError):
         return ""
     said = "<p>If these results are about the same people, their losses add up:</p>"
     return f"<h2>The promise for everything together</h2>\n{said}{_promise(whole)}"
@@ -185,7 +185,7 @@ def _together(answers: Sequence[Answer]) -> str:
 def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     parts = [f"<section><h2>{escape(heading)}</h2>", _findings(answer)]
     parts += ["<h3>How people are protected</h3>", _promise(answer.guarantee)]
-    asked = dict([*answer.words().facts, *_asked(question)]).items()
+    asked = dict([*answer.words().facts, *_question_text(question)]).items()
     parts += ["<h3>What was asked, of which data</h3>", facts(asked, styled=False)]
     receipt = (
         "none came with this document. If the release was charged to a ledger, its holder can add it: "
@@ -220,14 +220,14 @@ def _proof(basis: str) -> str:
     )
 
 
-def _asked(question: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The question as it was asked: by its fields, or as it stands where it is of another version."""
     given = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
     if not given:
         return []
     try:
         return question_of(str(question.get("kind", "proportion")), given).describe()
-    except InvalidInput:
+    except InvalidInputError:
         return [(key, in_words(value)) for key, value in given.items()]
 
 

@@ -31,7 +31,7 @@ from discreet._studio.releasing import Releases, hear_warnings
 from discreet._studio.schemas import Schemas
 from discreet._studio.shell import HERE, Studio
 from discreet._studio.sources import Sources
-from discreet.errors import DiscreetError, FileError, InvalidInput
+from discreet.errors import DiscreetError, FileError, InvalidInputError
 from discreet.ledger import Ledger
 
 LOOPBACK = "127.0.0.1"
@@ -84,7 +84,7 @@ def serve(
     with bound(port) as listening:
         settings = StudioSettings(port=listening.getsockname()[1], ledger=ledger, data=data)
         app = create_app(settings)
-        server = configured(app)
+        server = make_server(app)
         listening.listen(128)
         hear_warnings()
         say(settings.address)
@@ -96,7 +96,7 @@ def serve(
         server.run(sockets=[listening])
 
 
-def configured(app: FastAPI) -> uvicorn.Server:
+def make_server(app: FastAPI) -> uvicorn.Server:
     """The server of an application: it logs no address and says nothing about itself."""
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote bytes of an upload
     config = uvicorn.Config(
@@ -114,7 +114,7 @@ def configured(app: FastAPI) -> uvicorn.Server:
 def bound(port: int) -> socket.socket:
     """A socket that only this machine reaches; port 0 takes a free one."""
     if not 0 <= port < 65536:
-        raise InvalidInput(f"port={port} must be between 0 and 65535; 0 takes a free one")
+        raise InvalidInputError(f"port={port} must be between 0 and 65535; 0 takes a free one")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -124,7 +124,7 @@ def bound(port: int) -> socket.socket:
         said = f"cannot be used: {error.strerror}"
         if error.errno == errno.EADDRINUSE:
             said = "is in use by another program; choose another, or leave it out for a free one"
-        raise InvalidInput(f"port={port} {said}") from None
+        raise InvalidInputError(f"port={port} {said}") from None
     return listening
 
 

@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 from discreet._declarations import as_epsilon
 from discreet._registry import QUESTIONS
 from discreet._studio.schemas import MAX_N, NO_LIMIT, KeptSchema, Schemas, check_numbers
-from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.errors import DiscreetError, InvalidInputError, TooLargeError, short_repr
 from discreet.mechanisms import automatic
 from discreet.questions._counts import CountRequest
 from discreet.questions._request import Request
@@ -185,7 +185,7 @@ class ReleaseForm:
             if len(text) > MAX_TEXT:
                 raise TooLargeError(f"{name[:40]} has {len(text)} characters; at most {MAX_TEXT} are read")
         if len(own.get("label", "")) > MAX_LABEL:
-            raise InvalidInput(f"label: at most {MAX_LABEL} characters")
+            raise InvalidInputError(f"label: at most {MAX_LABEL} characters")
         kept = schemas.find(own["schema"]) if schemas is not None and own.get("schema") else None
         form = cls(**own, kept=kept)  # type: ignore[arg-type]
         texts = {one.name: given.get(slot(one.name), "") for one in written(form.asks)}
@@ -197,14 +197,14 @@ class ReleaseForm:
         known = kinds()
         if self.kind and self.kind not in known:
             _ = QUESTIONS[self.kind]  # says which there are
-            raise InvalidInput(f"a question of kind {self.kind!r} is asked in Python")
+            raise InvalidInputError(f"a question of kind {self.kind!r} is asked in Python")
         return known[self.kind] if self.kind else next(iter(known.values()))
 
     @property
     def declared(self) -> Schema:
         """What is public about the data."""
         if self.kept is None:
-            raise InvalidInput("the schema is missing: declare what is public about the data first")
+            raise InvalidInputError("the schema is missing: declare what is public about the data first")
         return self.kept.schema
 
     def items(self) -> list[tuple[str, str]]:
@@ -256,7 +256,7 @@ class ReleaseForm:
             for one in written(self.asks):
                 if one.name in self.texts:
                     with at_fault(slot(one.name)):
-                        check_field(one, one.form.read(self.texts[one.name], one.option))
+                        check_field(one, one.form.read(self.texts[one.name], one.label))
             return self.asks.from_text(self.texts)
 
     @cached_property
@@ -274,10 +274,12 @@ class ReleaseForm:
         """Errors within it speak of the fields of the form, not of parameters and options."""
         try:
             yield
-        except DiscreetError as error:
-            if error.parameter is None and (name := _parameter_of(str(error), self.asks)) is not None:
-                error.parameter = slot(name)
-            error.args = tuple(_labelled(str(part), self.asks) for part in error.args)
+        except InvalidInputError as error:
+            labels = {parameter.name: parameter.label for parameter in self.asks.parameters()}
+            if error.parameter in labels:
+                shown = f" {short_repr(error.value)}" if error.has_value else ""
+                error.args = (error.describe(labels[error.parameter] + shown),)
+                error.parameter = slot(error.parameter)
             raise
 
     def as_python(self, file: str, charge: Mapping[str, str], table: str | None = None) -> str:
@@ -323,30 +325,6 @@ def at_fault(name: str) -> Iterator[None]:
         raise
 
 
-def _parameter_of(text: str, cls: type[Question]) -> str | None:
-    """The field that a message is about: the one it begins with, or the first it names."""
-    options = {one.option: one.name for one in cls.parameters()}
-    known = {one.name for one in cls.parameters()}
-    begins = re.match(r"(--[a-z-]+|[a-z_]+)\b", text)
-    if begins and (name := options.get(begins[0], begins[0])) in known:
-        return name
-    names = (options.get(found, found) for found in re.findall(r"--[a-z][a-z-]*|\b[a-z_]+(?==)", text))
-    first = next((name for name in names if name in known), None)
-    return cls.subject() if first is None and text.startswith(("say which column", "column ")) else first
-
-
-def _labelled(text: str, cls: type[Question]) -> str:
-    """A message about options as one about the fields of the form."""
-    options = {one.option: one.label for one in cls.parameters()}
-    names = {one.name: one.label for one in cls.parameters()}
-    text = re.sub(r" \(--[^)]*\)", "", text)  # the same for the command line
-    text = re.sub(r"--[a-z][a-z-]*", lambda found: options.get(found[0], found[0]), text)
-    text = re.sub(r"^([a-z_]+)(?= is missing| must be |:)", lambda found: names.get(found[1], found[1]), text)
-    return re.sub(
-        r"\b([a-z_]+)=(?=\S)", lambda found: f"{names[found[1]]} " if found[1] in names else found[0], text
-    )
-
-
 # ---- limits --------------------------------------------------------------------------------------------
 
 
@@ -354,7 +332,7 @@ def check_field(one: Parameter, value: Any) -> None:
     """One field, by how it is written; before the question is built, which may be large."""
     form, size, most = one.form.name, 0, 0
     if one.choices and value not in one.choices:
-        raise InvalidInput(f"{one.label} must be one of: {', '.join(one.choices)}")
+        raise InvalidInputError(f"{one.label} must be one of: {', '.join(one.choices)}")
     if form in ("names", "levels", "domains", "limits", "options", "rules"):
         size, most = len(value), MAX_COLUMNS
     elif form == "numbers":
@@ -365,7 +343,7 @@ def check_field(one: Parameter, value: Any) -> None:
         raise TooLargeError(f"{one.label}: at most {most:,} here; {NO_LIMIT}")
     if form == "budget":
         if len(str(value)) > 40:
-            raise InvalidInput(f"{one.label} must be a number such as 0.5 or 1/2")
+            raise InvalidInputError(f"{one.label} must be a number such as 0.5 or 1/2")
         as_epsilon(value, one.name)
     elif form not in ("text", "names", "levels", "domains", "whole"):
         check_numbers(_numbers(value), one.label)
@@ -388,7 +366,9 @@ def _numbers(value: Any) -> Iterator[float]:
 def check_question(question: Question, schema: Schema) -> Request:
     """The question under its schema, after what both say together, before any data are opened."""
     if question.epsilon is None:
-        raise InvalidInput("epsilon is missing: say how much of the budget this release may spend")
+        raise InvalidInputError(
+            "is missing: say how much of the budget this release may spend", parameter="epsilon"
+        )
     epsilon, records = check_epsilon(question.epsilon), schema.per_person or 1
     if epsilon / records < MIN_EPSILON:
         raise TooLargeError(
@@ -433,11 +413,13 @@ def check_prior(prior: Sequence[float], label: str = "Prior") -> None:
 def check_epsilon(given: Any) -> Fraction:
     """An ε for which a page answers in seconds."""
     if len(str(given)) > 40:
-        raise InvalidInput("epsilon must be a number such as 0.5 or 1/2")
+        raise InvalidInputError("must be a number such as 0.5 or 1/2", parameter="epsilon")
     epsilon = as_epsilon(given)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-        raise TooLargeError(
-            f"epsilon={given!r}: here ε may be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}"
+        raise InvalidInputError(
+            f": here ε may be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}",
+            parameter="epsilon",
+            value=given,
         )
     return epsilon
 
@@ -451,7 +433,9 @@ def check_size(question: Question, request: Request, size: Any) -> None:
         raise TooLargeError(f"n={n:,}: at most {MAX_N:,} records here")
     delta = question.delta
     if delta is not None and not MIN_DELTA <= as_epsilon(delta, "delta") * n < 1:
-        raise InvalidInput(f"delta={delta!r} must be below 1/n, though not by fifteen digits, such as 1e-6")
+        raise InvalidInputError(
+            "must be below 1/n, though not by fifteen digits, such as 1e-6", parameter="delta", value=delta
+        )
     if not isinstance(request, CountRequest) or request.mechanism in ("auto", automatic()):
         return
     if request.k > MAX_CHOSEN_LEVELS or n > MAX_CHOSEN_N:

@@ -15,7 +15,7 @@ from typing import Any
 from discreet._documents.answer import Answer, load_answer
 from discreet._studio.forms import ReleaseForm, check_size
 from discreet._studio.sources import Sources, opened
-from discreet.errors import FileError, InvalidInput, NoiseWarning, PrivacyWarning, RequestConflictError
+from discreet.errors import FileError, InvalidInputError, NoiseWarning, PrivacyWarning, RequestConflictError
 from discreet.ledger import Account, Ledger, Price
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
@@ -40,7 +40,7 @@ def check_request(form: ReleaseForm) -> None:
     """The id of a request is one of ours, and of this file."""
     known = form.request.startswith("studio-") and form.request.isascii()
     if not (known and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
-        raise InvalidInput("the request id is not one that this form made; open the form again")
+        raise InvalidInputError("the request id is not one that this form made; open the form again")
     if not form.request.endswith("-" + _mark(form.source)):
         raise RequestConflictError("the request id belongs to another file; open the form of this file again")
 
@@ -111,7 +111,7 @@ class Releases:
 
     def price(self, form: ReleaseForm) -> Offer:
         """The guarantee and its price, without making or charging anything."""
-        known, charge = self._checked(form)
+        known, charge = self._check(form)
         if charge is not None and (earlier := charge.recall(form.plan())) is not None:
             guarantee = Guarantee.from_dict(earlier.guarantee)
             return Offer(guarantee, self._price(form, guarantee), charged_before=True)
@@ -132,9 +132,9 @@ class Releases:
 
     def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
         """The release, charged before it leaves; the same request again gives the same one for nothing."""
-        known, charge = self._checked(form)
+        known, charge = self._check(form)
         if charge is None and not acknowledged:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "without a ledger nothing counts what is spent: tick the box that you know this, or "
                 "start the studio with --ledger URL. Nothing was released"
             )
@@ -162,7 +162,7 @@ class Releases:
             bound = BoundQuestion(form.question, form.declared, data)
             declared = bound.request.declared_size
             if declared not in (None, bound.size):
-                raise InvalidInput(
+                raise InvalidInputError(
                     "the data have another number of records than the schema declares; correct it there, or "
                     'say n = "public" to have it read and published'
                 )
@@ -170,13 +170,13 @@ class Releases:
             _ = bound.guarantee
         return bound
 
-    def _checked(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
+    def _check(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
         """The request and what pays for it, after all that can be said before the data are opened."""
         check_request(form)
         asked, charge = form.asked, None
         if self.ledger is not None:
             if not form.dataset:
-                raise InvalidInput("say which dataset of the ledger to charge")
+                raise InvalidInputError("say which dataset of the ledger to charge")
             self.ledger.show(form.dataset)
             if asked.declared_size is not None:
                 with form.fields_named():
@@ -184,7 +184,7 @@ class Releases:
                 self.ledger.price(form.dataset, price)
             charge = Charge(self.ledger, form.dataset, form.request)
         elif form.dataset:
-            raise InvalidInput("a dataset is charged in a ledger; start the studio with --ledger URL")
+            raise InvalidInputError("a dataset is charged in a ledger; start the studio with --ledger URL")
         with self._busy:
             known = self._requests.setdefault(form.request, _Request())
             _keep(self._requests, form.request, MAX_KEPT)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from discreet._declarations import EXCLUDE
-from discreet.errors import DiscreetError, FileError, InvalidInput, TooLargeError
+from discreet.errors import DiscreetError, FileError, InvalidInputError, TooLargeError
 from discreet.questions._text import number_text, words
 from discreet.schema import OWN_BIN, PUBLIC, Column, Number, Schema, Weight
 
@@ -148,7 +148,9 @@ def read_schema(text: str) -> Schema:
             "columns that are not asked about"
         )
     if not text.strip():
-        raise InvalidInput('the schema is empty: declare at least one column, such as smoker = ["no", "yes"]')
+        raise InvalidInputError(
+            'the schema is empty: declare at least one column, such as smoker = ["no", "yes"]'
+        )
     if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
         raise TooLargeError(f"the schema has more than {MAX_DOTS:,} dots in one line; break it into several")
     try:
@@ -157,7 +159,7 @@ def read_schema(text: str) -> Schema:
     except (RecursionError, OverflowError, ValueError) as error:
         if isinstance(error, DiscreetError):
             raise
-        raise InvalidInput("the schema has a number or a table that is too large to be read") from None
+        raise InvalidInputError("the schema has a number or a table that is too large to be read") from None
     return declared
 
 
@@ -201,7 +203,7 @@ def check_numbers(numbers: Iterable[float], label: str) -> None:
     """Numbers that doubles tell apart."""
     for number in numbers:
         if not (number == 0 or SMALLEST <= abs(number) <= LARGEST_NUMBER):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{label}: here a number is finite, and 0 or between {SMALLEST:g} and "
                 f"{LARGEST_NUMBER:g} apart from its sign"
             )
@@ -214,11 +216,11 @@ class Schemas:
         self._kept: OrderedDict[str, KeptSchema] = OrderedDict()
         self._of_source: OrderedDict[str, str] = OrderedDict()
         self._busy = threading.Lock()
-        self.example = self._made(EXAMPLE, "Example")
+        self.example = self._make(EXAMPLE, "Example")
 
     def keep(self, text: str, name: str, source: str = "") -> KeptSchema:
         """Read a schema and keep it, for a source if one is named."""
-        made = self._made(text.replace("\r\n", "\n"), name)
+        made = self._make(text.replace("\r\n", "\n"), name)
         with self._busy:
             self._kept[made.identifier] = made
             self._kept.move_to_end(made.identifier)
@@ -231,7 +233,7 @@ class Schemas:
         return made
 
     @staticmethod
-    def _made(text: str, name: str) -> KeptSchema:
+    def _make(text: str, name: str) -> KeptSchema:
         schema = read_schema(text)
         shown = "".join(c for c in name if c.isprintable())[-80:] or "Schema"
         digest = hashlib.sha256(f"{shown}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:24]

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from discreet._data import FORMATS, sql
-from discreet._data.withheld import ours, withheld
-from discreet.errors import DiscreetError, EngineFailure, FileError, InvalidInput
+from discreet._data.withheld import ours, redact_errors
+from discreet.errors import DiscreetError, EngineFailure, FileError, InvalidInputError
 
 DATABASES = (".duckdb", ".ddb")
 """Endings of DuckDB files, whose tables can be chosen."""
@@ -130,7 +130,7 @@ class _Private:
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         draft = self.path / "draft"
         self._lock = draft.open("xb")
-        _locked(self._lock)
+        _try_lock(self._lock)
         draft.rename(self.path / "lock")
 
     def remove(self) -> None:
@@ -143,12 +143,12 @@ def _is_abandoned(folder: Path) -> bool:
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return False
         with (folder / "lock").open("rb") as file:
-            return _locked(file)
+            return _try_lock(file)
     except (AttributeError, OSError):  # gone meanwhile, not finished yet, or a system without owners
         return False
 
 
-def _locked(file: BinaryIO) -> bool:
+def _try_lock(file: BinaryIO) -> bool:
     """Takes the lock of a file that nobody holds; where there are no such locks, none is ever taken."""
     try:
         import fcntl
@@ -160,7 +160,7 @@ def _locked(file: BinaryIO) -> bool:
 
 
 @lru_cache(maxsize=200)
-@withheld
+@redact_errors
 def _tables(path: Path, changed: int, size: int) -> list[str]:
     """The tables of a DuckDB file in this state; none if it is not one, or is in use by another program."""
     try:
@@ -232,7 +232,7 @@ def columns(source: DataSource) -> list[tuple[str, str | None]]:
 
     name = source.path.name.lower()
     if name.endswith((".json", ".jsonl", ".ndjson")):
-        raise InvalidInput("a JSON file has no list of columns; write the names of its fields")
+        raise InvalidInputError("a JSON file has no list of columns; write the names of its fields")
     typed = source.table is not None or name.endswith(".parquet")
     try:
         with opened(source) as data:

@@ -15,7 +15,7 @@ from discreet._documents.answer import Answer, Figure, Row, Table, Words, as_cou
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import beta_summaries, dirichlet
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 
@@ -53,7 +53,7 @@ class ConditionalRelease(Answer):
 
     def __getitem__(self, group: Any) -> Release | None:
         if group not in self.groups:
-            raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
+            raise InvalidInputError(f"group {group!r} is not one of {self.groups!r}")
         return self.releases[self.groups.index(group)]
 
     def pooled(self, seed: int = 0) -> Pooled:
@@ -65,18 +65,20 @@ class ConditionalRelease(Answer):
         from discreet._inference.pooled import pooled, released_groups
 
         if self.sizes is None:
-            raise InvalidInput("pooled needs the sizes of the groups, which are private under add-remove")
-        if any(one.leaves_out for one in self._known):
-            raise InvalidInput(
+            raise InvalidInputError(
+                "pooled needs the sizes of the groups, which are private under add-remove"
+            )
+        if any(one.leaves_out for one in self._nonempty):
+            raise InvalidInputError(
                 "pooled needs how many of each group have a value, which missing='exclude' keeps private"
             )
 
         parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
-        levels = len(self._known[0].counts)
+        levels = len(self._nonempty[0].counts)
         return pooled(
             released_groups(parts, self.sizes, levels),
             self.groups,
-            self._known[0].levels,
+            self._nonempty[0].levels,
             seed=seed,
             outcome=self.outcome,
             given=self.given,
@@ -160,18 +162,18 @@ class ConditionalRelease(Answer):
 
     @property
     def _first(self) -> Release:
-        if not self._known:
-            raise InvalidInput("no group has records, so there are no shares")
-        return self._known[0]
+        if not self._nonempty:
+            raise InvalidInputError("no group has records, so there are no shares")
+        return self._nonempty[0]
 
     @cached_property
-    def _known(self) -> list[Release]:
+    def _nonempty(self) -> list[Release]:
         """Of the groups that have records."""
         return [one for one in self.releases if one is not None]
 
     @property
     def versions(self) -> Mapping[str, str]:
-        return self._known[0].versions if self._known else {}
+        return self._nonempty[0].versions if self._nonempty else {}
 
     @property
     def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
@@ -189,13 +191,13 @@ class ConditionalRelease(Answer):
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
         """The share of each value within each group."""
-        return self._named(
+        return self._name(
             [self._prior_rows(level) if one is None else one.rows(level) for one in self.releases]
         )
 
     @kept
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        return self._named(
+        return self._name(
             [self._prior_rows(level) if one is None else one.shown_rows(level) for one in self.releases]
         )
 
@@ -206,7 +208,7 @@ class ConditionalRelease(Answer):
             for value, *numbers in zip(self._first.levels, *(x.tolist() for x in columns), strict=True)
         ]
 
-    def _named(self, groups: Sequence[Sequence[Row]]) -> list[Row]:
+    def _name(self, groups: Sequence[Sequence[Row]]) -> list[Row]:
         return [
             replace(row, name=f"{group} · {row.name}")
             for group, rows in zip(self.groups, groups, strict=True)
@@ -220,13 +222,13 @@ class ConditionalRelease(Answer):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for one in self._known for text in one.warnings))
+        return tuple(dict.fromkeys(text for one in self._nonempty for text in one.warnings))
 
     @property
     def notes(self) -> tuple[str, ...]:
         empty = [str(group) for group, one in zip(self.groups, self.releases, strict=True) if one is None]
         said = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
-        if not self._known:
+        if not self._nonempty:
             return said
         reading = self._first.notes[0]
         if len(self._first.levels) > 2:  # side by side, without the column that the second half explains
@@ -236,28 +238,28 @@ class ConditionalRelease(Answer):
     @cached_property
     def _pooled_or_none(self) -> Pooled | None:
         """The pooled groups, where there are enough of them and it takes no more than a moment."""
-        if self.sizes is None or len(self.groups) < _FEW or not self._known:
+        if self.sizes is None or len(self.groups) < _FEW or not self._nonempty:
             return None
-        levels = len(self._known[0].counts)
+        levels = len(self._nonempty[0].counts)
         if levels > 2 and len(self.groups) * levels > _MANY:
             return None
         try:
             return self.pooled()
-        except (InvalidInput, TooLargeError):
+        except (InvalidInputError, TooLargeError):
             return None
 
     def figure(self, level: float = 0.95) -> Figure | None:
         """A line for each group, or where groups are few for each share; strength is shared where it can."""
         if self._pooled_or_none is not None:
             return self._pooled_or_none.figure(level)
-        return super().figure(level) if self._known else None
+        return super().figure(level) if self._nonempty else None
 
     def tables(self) -> tuple[Table, ...]:
         """The shares of few groups side by side and their differences, or groups that share strength."""
         if self._pooled_or_none is not None:
             caption = "Groups that share strength: shares as draws from one unknown law"
             return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
-        if not 1 < len(self.groups) <= _FEW or any(one.posterior_or_none() is None for one in self._known):
+        if not 1 < len(self.groups) <= _FEW or any(one.posterior_or_none() is None for one in self._nonempty):
             return ()
         return self._shares.side_by_side(), self._shares.differences()
 
@@ -266,7 +268,7 @@ class ConditionalRelease(Answer):
         if self.sizes is not None:
             sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
         facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
-        first = self._known[0].words() if self._known else Words("", "")
+        first = self._nonempty[0].words() if self._nonempty else Words("", "")
         return Words(
             headline=f"Private shares of {self.outcome} within each {self.given}",
             name=f"Posteriors of {self.outcome} given {self.given}",
@@ -282,7 +284,7 @@ class ConditionalRelease(Answer):
         super().check_parts()
         if self.sizes is not None and self.sizes != tuple(one.n if one else 0 for one in self.releases):
             raise ValueError("the sizes of the groups are not those of their releases")
-        if not self._known or len({one.levels for one in self._known}) > 1:
+        if not self._nonempty or len({one.levels for one in self._nonempty}) > 1:
             raise ValueError("no group has a release, or their levels differ")
         hidden = self.guarantee.relation is Relation.ADD_REMOVE
         if self.guarantee.is_private and (self.sizes is None) is not hidden:
@@ -292,13 +294,13 @@ class ConditionalRelease(Answer):
 
     def cost(self) -> Guarantee:
         """That of the dearest group: each record is in one of them. Who is in which is public, or hidden."""
-        together = parallel([one.cost() for one in self._known])
+        together = parallel([one.cost() for one in self._nonempty])
         if together.relation is Relation.ADD_REMOVE:
             return together
-        inside = replace(together, assumptions=self._known[0].cost().assumptions)  # said once, by name
+        inside = replace(together, assumptions=self._nonempty[0].cost().assumptions)  # said once, by name
         return inside.within_group(group_assumption(self.given))
 
-    def upgraded(self) -> Self:
+    def upgrade(self) -> Self:
         """Return it as within-group: version 0.1.0 wrote replace-one where the groups are public."""
         if self.guarantee.relation is not Relation.REPLACE_ONE:
             return self

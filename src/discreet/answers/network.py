@@ -23,10 +23,10 @@ from discreet.distributions._networks import (
     homes,
     largest_families,
     layers,
-    resampled,
+    resample,
 )
 from discreet.distributions.quantity import Quantity
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 
@@ -118,38 +118,42 @@ class NetworkRelease(Answer):
         if release.strength is None:
             alpha, totals = prior[0], shaped.sum(axis=-1).reshape(len(shaped), -1)
             log_weight = gammaln(alpha + totals) - gammaln(shaped.shape[-1] * alpha + totals)
-            chosen = resampled(log_weight.sum(axis=1), size, rng)
+            chosen = resample(log_weight.sum(axis=1), size, rng)
             shaped, prior = shaped[chosen], prior[chosen]
         return shaped.astype(np.float64), prior
 
     @cached_property
-    def _drawn(self) -> NetworkDraws:
+    def _draw(self) -> NetworkDraws:
         return self.networks()
 
     def _chosen(self, size: int, seed: int | None) -> NetworkDraws:
-        return self._drawn if (size, seed) == (NETWORKS_DRAWN, 0) else self.networks(size, seed)
+        return self._draw if (size, seed) == (NETWORKS_DRAWN, 0) else self.networks(size, seed)
 
-    def _known(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
+    def _known_places(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
         """The places of the levels that each column may have: one level, or several in a list."""
         if given is not None and not isinstance(given, Mapping):
-            raise InvalidInput(f"{name}={given!r} must map columns to levels, such as {{'sex': 'f'}}")
+            raise InvalidInputError(
+                "must map columns to levels, such as {'sex': 'f'}", parameter=name, value=given
+            )
         found = {}
         for column, levels in (given or {}).items():
             wanted = list(levels) if isinstance(levels, list | tuple | set | frozenset) else [levels]
             known = self._levels_of(column)
             for level in wanted:
                 if level not in known:
-                    raise InvalidInput(
+                    raise InvalidInputError(
                         f"{name}: {level!r} is no level of {column!r}{nearest(str(level), map(str, known))}"
                     )
             if not wanted:
-                raise InvalidInput(f"{name}: no level of {column!r} is named")
+                raise InvalidInputError(f"{name}: no level of {column!r} is named")
             found[column] = np.array(sorted({known.index(level) for level in wanted}))
         return found
 
     def _levels_of(self, column: str) -> tuple[Any, ...]:
         if column not in self.levels:
-            raise InvalidInput(f"{column!r} is no column of this network{nearest(str(column), self.levels)}")
+            raise InvalidInputError(
+                f"{column!r} is no column of this network{nearest(str(column), self.levels)}"
+            )
         return self.levels[column]
 
     def probability(
@@ -164,9 +168,9 @@ class NetworkRelease(Answer):
         Columns of either map to a level, or to a list of levels of which it is one. Exact for each of
         ``size`` draws of the network, by elimination of the other columns.
         """
-        known, asked = self._known(given, "given"), self._known(event, "event")
+        known, asked = self._known_places(given, "given"), self._known_places(event, "event")
         if not asked:
-            raise InvalidInput("event is empty: name a column and its level, such as {'income': 'high'}")
+            raise InvalidInputError("event is empty: name a column and its level, such as {'income': 'high'}")
         both = {**known, **asked}
         for column in known.keys() & asked.keys():
             both[column] = np.intersect1d(known[column], asked[column])
@@ -183,16 +187,16 @@ class NetworkRelease(Answer):
         seed: int | None = 0,
     ) -> Quantity:
         """The shares of all levels of a column, among records with what is ``given``."""
-        names, known = self._levels_of(column), self._known(given, "given")
+        names, known = self._levels_of(column), self._known_places(given, "given")
         if column in known:
-            raise InvalidInput(f"given names {column!r}, whose distribution is asked for")
+            raise InvalidInputError(f"given names {column!r}, whose distribution is asked for")
         joint = self._chosen(size, seed).joint((column,), known)
         return Quantity(joint / joint.sum(axis=1, keepdims=True), names)
 
     def conditional(self, column: str) -> Quantity:
         """The table of a column given its parents: names are (level of each parent…, own level)."""
         axes = [self._levels_of(name) for name in (*self.parents.get(column, ()), column)]
-        drawn = self._drawn.tables[column]
+        drawn = self._draw.tables[column]
         return Quantity(drawn.reshape(len(drawn), -1), tuple(product(*axes)))
 
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:

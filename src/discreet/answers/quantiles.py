@@ -17,7 +17,7 @@ from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 
 _READING = (
@@ -61,7 +61,7 @@ class QuantileAnswer(Answer):
     def _distribution(self, release: Release) -> BinnedDistribution:
         carried = release.built.count_noise(release.output.counts, release.output.noisy)
         if carried is None:
-            raise InvalidInput(f"{release.mechanism} publishes no noisy counts, which quantiles need")
+            raise InvalidInputError(f"{release.mechanism} publishes no noisy counts, which quantiles need")
         values = np.asarray(carried.values, dtype=np.float64)
         bins = Bins(self.edges, self.atoms, self.whole)
         cells = len(bins)
@@ -106,7 +106,9 @@ class QuantileAnswer(Answer):
         """
         name = "" if group is None else str(group)
         if name not in self._distributions:
-            raise InvalidInput(f"group={group!r} must be one of: {', '.join(self._distributions)}")
+            raise InvalidInputError(
+                f"must be one of: {', '.join(self._distributions)}", parameter="group", value=group
+            )
         return self._distributions[name].cdf(values)
 
     @property

@@ -21,7 +21,7 @@ from discreet._registry import MECHANISMS
 from discreet._typing import FloatArray
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, beta_summaries, dirichlet, prior_in_words
 from discreet.distributions.noise_aware import UncertainShares
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms import Mechanism, Output
 from discreet.privacy.guarantee import Guarantee
 
@@ -361,9 +361,11 @@ class Release(Bridged, Answer):
         """The column besides ``given``, of a table of two."""
         others = [column for column in self._axes() if column != given]
         if len(others) != 1 or given not in self._axes():
-            raise InvalidInput(
-                f"given={given!r} must be one of the two columns of a table; this one has: "
-                f"{', '.join(self._axes())}; use shares(outcome, given=...)"
+            raise InvalidInputError(
+                "must be one of the two columns of a table; this one has: "
+                f"{', '.join(self._axes())}; use shares(outcome, given=...)",
+                parameter="given",
+                value=given,
             )
         return others[0]
 
@@ -375,12 +377,16 @@ class Release(Bridged, Answer):
         """
         axes = self._axes()
         if len(axes) != 2:
-            raise InvalidInput(f"crosstab is for two columns and this table has {len(axes)}; use shares(...)")
+            raise InvalidInputError(
+                f"crosstab is for two columns and this table has {len(axes)}; use shares(...)"
+            )
         if percent not in ("row", "column", "total"):
-            raise InvalidInput(f"percent={percent!r} must be 'row', 'column' or 'total'")
+            raise InvalidInputError("must be 'row', 'column' or 'total'", parameter="percent", value=percent)
         down = next(iter(axes)) if rows is None else rows
         if down not in axes:
-            raise InvalidInput(f"rows={rows!r} is not in this table; it has: {', '.join(axes)}")
+            raise InvalidInputError(
+                f"is not in this table; it has: {', '.join(axes)}", parameter="rows", value=rows
+            )
         (across,) = set(axes) - {down}
         aware = self.posterior_or_none()
         plug_in = [self.plug_in.marginal(i).mean() for i in range(len(self.levels))]
@@ -396,7 +402,7 @@ class Release(Bridged, Answer):
 
     def _axes(self) -> Mapping[str, Sequence[Any]]:
         if self.axes is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "this is for a table of several columns: ask for proportions of two columns or more"
             )
         return self.axes
@@ -411,7 +417,7 @@ class Release(Bridged, Answer):
         bins, apart = Bins.of_levels(self.levels)
         carried = self.built.count_noise(self.output.counts, self.output.noisy)
         if carried is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{self.mechanism} publishes no noisy counts, which quantiles need; release with 'lattice'"
             )
         values = np.asarray(carried.values, dtype=np.float64)
@@ -450,12 +456,16 @@ class Release(Bridged, Answer):
 
         axes = self._axes()
         if len(axes) != 2 or {outcome, given} != set(axes):
-            raise InvalidInput(f"pooled takes the two columns of a table, and there are: {', '.join(axes)}")
+            raise InvalidInputError(
+                f"pooled takes the two columns of a table, and there are: {', '.join(axes)}"
+            )
         carried = self.built.count_noise(self.counts, self.noisy)
         if carried is None:
-            raise InvalidInput(f"{self.mechanism} publishes no noisy counts, which pooling needs")
+            raise InvalidInputError(f"{self.mechanism} publishes no noisy counts, which pooling needs")
         if self.leaves_out:
-            raise InvalidInput("pooled needs how many have a value, which missing='exclude' keeps private")
+            raise InvalidInputError(
+                "pooled needs how many have a value, which missing='exclude' keeps private"
+            )
         rows = np.reshape(carried.values, [len(levels) for levels in axes.values()])
         rows = rows if given == next(iter(axes)) else rows.T
         groups = noisy_groups(rows, carried.noise, total=self.n)
@@ -476,7 +486,9 @@ class Release(Bridged, Answer):
 
         axes = self._axes()
         if sorted(axes) != sorted((first, second)):
-            raise InvalidInput(f"independence is for tables of two columns; this one has: {', '.join(axes)}")
+            raise InvalidInputError(
+                f"independence is for tables of two columns; this one has: {', '.join(axes)}"
+            )
         counts, _ = self.posterior.sample_counts(size, np.random.default_rng(seed))
         rows, columns = (len(levels) for levels in axes.values())
         return independence(np.asarray(counts, dtype=np.float64), np.array(self.prior), (rows, columns))

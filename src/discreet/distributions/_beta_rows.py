@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
-from discreet.distributions.law import solved
+from discreet.distributions.law import solve_quantiles
 
 _ENTRIES = 1 << 17
 _LOWEST, _HIGHEST = 1e-300, 1 - 1e-16
@@ -36,7 +36,7 @@ class BetaPart:
     @classmethod
     def of(cls, mass: FloatArray, a: FloatArray, s: FloatArray, sigma: int, least: float = 1e-14) -> BetaPart:
         """A part from where its rows exceed ``least`` times their maximum to where they cease to."""
-        first, inner = trimmed(mass, least)
+        first, inner = trim(mass, least)
         return cls(inner, a + first, s + sigma * first, sigma)
 
     def flat(self) -> FloatArray:
@@ -53,7 +53,7 @@ class BetaPart:
         return first.sum(axis=1), np.asarray((first * ((a + 1) / (total + 1))).sum(axis=1))
 
 
-def trimmed(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
+def trim(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
     """Where each row first exceeds ``least`` times its maximum, and the rows from there on."""
     kept = mass > least * mass.max(axis=1, keepdims=True)
     first = kept.argmax(axis=1)
@@ -63,7 +63,7 @@ def trimmed(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
     return first, np.where(index < mass.shape[1], inner, 0.0)
 
 
-def padded(laws: Sequence[FloatArray]) -> FloatArray:
+def pad_rows(laws: Sequence[FloatArray]) -> FloatArray:
     """Laws of different lengths in the rows of one array."""
     mass = np.zeros((len(laws), max(map(len, laws))))
     for row, law in zip(mass, laws, strict=True):
@@ -71,7 +71,7 @@ def padded(laws: Sequence[FloatArray]) -> FloatArray:
     return mass
 
 
-def _stacked(parts: list[BetaPart]) -> Iterator[BetaPart]:
+def _stack(parts: list[BetaPart]) -> Iterator[BetaPart]:
     """The same parts, many small ones as the rows of one: row p·R + r is row r of part p."""
     start = 0
     while start < len(parts):
@@ -145,7 +145,7 @@ def spread_of_means(parts: list[BetaPart]) -> tuple[FloatArray]:
 def quantiles(parts: list[BetaPart], *probabilities: float) -> list[FloatArray]:
     """The quantiles of every row, for each probability between 0 and 1."""
     mean, deviation = mean_and_deviation(parts)
-    terms = [_Terms(part, np.clip(mean, _LOWEST, _HIGHEST)) for part in _stacked(parts)]
+    terms = [_Terms(part, np.clip(mean, _LOWEST, _HIGHEST)) for part in _stack(parts)]
     return [_quantile(terms, mean, deviation, probability) for probability in probabilities]
 
 
@@ -161,4 +161,4 @@ def _quantile(terms: list[_Terms], mean: FloatArray, deviation: FloatArray, prob
         cdf, pdf = (np.sum(v, axis=0) for v in zip(*(term.at(x) for term in terms), strict=True))
         return cdf, pdf
 
-    return solved(at, probability, x, np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST))
+    return solve_quantiles(at, probability, x, np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 _MOST_NUMBERS = 1 << 27  # numbers in one product of tables: a gigabyte
 
@@ -27,7 +27,7 @@ def layers(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
     while len(placed) < len(parents):
         layer = [column for column in parents if column not in placed and placed.issuperset(parents[column])]
         if not layer:
-            raise InvalidInput(f"parents has a cycle: {_cycle(parents, placed)}")
+            raise InvalidInputError(f"parents has a cycle: {_cycle(parents, placed)}")
         found.append(layer)
         placed.update(layer)
     return found
@@ -86,7 +86,7 @@ class NetworkDraws:
         """
         needed = self._ancestors({*columns, *known})
         factors: list[Factor] = [((), np.ones(len(self)))]
-        factors += [self._restricted(column, known) for column in self.order if column in needed]
+        factors += [self._restrict(column, known) for column in self.order if column in needed]
         sizes = {column: len(known.get(column, self.levels[column])) for column in needed}
         left = needed - set(columns)
         while left:
@@ -108,7 +108,7 @@ class NetworkDraws:
                 rest += self.parents[column]
         return found
 
-    def _restricted(self, column: str, known: Mapping[str, IntArray]) -> Factor:
+    def _restrict(self, column: str, known: Mapping[str, IntArray]) -> Factor:
         names, table = (*self.parents[column], column), self.tables[column]
         for axis, name in enumerate(names, start=1):
             if name in known:
@@ -177,7 +177,7 @@ def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> l
     return [x.reshape(len(x), *shape) for x, shape in zip(flat, shapes, strict=True)]
 
 
-def resampled(log_weight: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+def resample(log_weight: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
     """Places of ``size`` draws chosen by their weights; flatter ones where a few would have them all."""
     power = 1.0
     while True:

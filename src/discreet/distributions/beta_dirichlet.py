@@ -15,7 +15,7 @@ from discreet._declarations import as_counts, as_prior
 from discreet._numerics.log_gamma import stirling_remainder
 from discreet._typing import FloatArray
 from discreet.distributions.law import IntervalKind, Law, PlugInInterval
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _NORMAL = 1e12  # above, a Beta is normal to 1e-6 of its standard deviation, and incomplete Betas lose digits
 
@@ -75,7 +75,7 @@ class _Conjugate(ABC):
     @abstractmethod
     def _like(self, parameters: Sequence[float]) -> Self: ...
 
-    def updated(self, counts: Iterable[Any]) -> Self:
+    def update(self, counts: Iterable[Any]) -> Self:
         """The posterior after ``counts``, one per level."""
         known = self.parameters
         return self._like([a + c for a, c in zip(known, _counts(counts, len(known)), strict=True)])
@@ -85,7 +85,7 @@ class _Conjugate(ABC):
 
         ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
         """
-        return self.updated(counts)
+        return self.update(counts)
 
     def marginal(self, index: int) -> Beta:
         """The law of one proportion, Beta(αᵢ, Σα − αᵢ); of a Beta index 0 is θ, index 1 is 1 − θ."""
@@ -93,7 +93,9 @@ class _Conjugate(ABC):
         try:
             own = alpha[index]
         except (IndexError, TypeError):
-            raise InvalidInput(f"index={index!r} must be between 0 and {len(alpha) - 1}") from None
+            raise InvalidInputError(
+                f"must be between 0 and {len(alpha) - 1}", parameter="index", value=index
+            ) from None
         position = index % len(alpha)
         return Beta(own, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=self.plug_in)
 
@@ -227,7 +229,7 @@ class Dirichlet(_Conjugate):
 
         theta = np.asarray(theta, dtype=np.float64)
         if theta.ndim == 0 or theta.shape[-1] != self.k:
-            raise InvalidInput(f"theta must have {self.k} proportions along its last axis")
+            raise InvalidInputError(f"theta must have {self.k} proportions along its last axis")
         alpha = np.array(self.alpha)
         inside = (theta >= 0).all(axis=-1) & (np.abs(theta.sum(axis=-1) - 1) < 1e-9)
         safe = np.where(inside[..., None], theta, 1 / self.k)

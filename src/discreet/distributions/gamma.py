@@ -13,7 +13,7 @@ import numpy.typing as npt
 from discreet._declarations import as_exact, as_numbers, as_size
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 def gamma_logpdf(shape: npt.ArrayLike, rate: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
@@ -44,8 +44,8 @@ class Gamma(Law):
         for name in ("shape", "rate"):
             value = float(as_exact(getattr(self, name), name))
             if not 0 < value <= 1e300:
-                raise InvalidInput(
-                    f"{name}={getattr(self, name)!r} of a Gamma must be positive, at most 1e300"
+                raise InvalidInputError(
+                    "of a Gamma must be positive, at most 1e300", parameter=name, value=getattr(self, name)
                 )
             object.__setattr__(self, name, value)
 
@@ -53,23 +53,25 @@ class Gamma(Law):
     def parameters(self) -> tuple[float, float]:
         return self.shape, self.rate
 
-    def updated(self, total: float, n: int, likelihood: str = "poisson") -> Gamma:
+    def update(self, total: float, n: int, likelihood: str = "poisson") -> Gamma:
         """The posterior after n records with this total: counts (``poisson``) or waiting times."""
         size, added = as_size(n), float(as_exact(total, "total"))
         if added < 0:
-            raise InvalidInput("total must not be negative: it is a sum of counts or of waiting times")
+            raise InvalidInputError("total must not be negative: it is a sum of counts or of waiting times")
         if likelihood == "poisson":
             return Gamma(self.shape + added, self.rate + size)
         if likelihood == "exponential":
             return Gamma(self.shape + size, self.rate + added)
-        raise InvalidInput(f"likelihood={likelihood!r} must be 'poisson' or 'exponential'")
+        raise InvalidInputError(
+            "must be 'poisson' or 'exponential'", parameter="likelihood", value=likelihood
+        )
 
     def updated_with_public(self, data: Sequence[float], likelihood: str = "poisson") -> Gamma:
         """The prior that knows public records too; they cost no privacy, and strengthen it."""
         values = as_numbers(data)
         if values.ndim != 1 or not (np.isfinite(values) & (values >= 0)).all():
-            raise InvalidInput("public data must be a sequence of finite numbers, at least 0")
-        return self.updated(math.fsum(values), len(values), likelihood) if len(values) else self
+            raise InvalidInputError("public data must be a sequence of finite numbers, at least 0")
+        return self.update(math.fsum(values), len(values), likelihood) if len(values) else self
 
     def mean(self) -> float:
         return self.shape / self.rate

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from discreet._declarations import as_integer
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 _MOST_DRAWN = 1 << 29  # numbers in one answer: 4 GiB
 
@@ -48,7 +48,9 @@ class Law(Protocol):
         """
         ends = tails(level)
         if kind not in get_args(IntervalKind):
-            raise InvalidInput(f"kind={kind!r} must be 'equal-tailed' or 'highest-density'")
+            raise InvalidInputError(
+                "must be 'equal-tailed' or 'highest-density'", parameter="kind", value=kind
+            )
         if kind == "highest-density":
             ends = _shortest(self.ppf, level)
         low, high = self.ppf(np.array(ends))
@@ -82,7 +84,9 @@ class RecordNumber:
 def tails(level: float) -> tuple[float, float]:
     """The probabilities below the ends of an equal-tailed interval."""
     if not (isinstance(level, float | int | np.number) and 0 < level < 1):
-        raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
+        raise InvalidInputError(
+            "must be a probability between 0 and 1, such as 0.95", parameter="level", value=level
+        )
     return (1 - level) / 2, (1 + level) / 2
 
 
@@ -90,7 +94,7 @@ def as_draws(size: int, numbers: int) -> int:
     """How many draws of so many numbers are asked for, where memory holds them."""
     draws = as_integer(size, "size")
     if draws < 0:
-        raise InvalidInput(f"size={size!r} must not be negative")
+        raise InvalidInputError("must not be negative", parameter="size", value=size)
     if draws * numbers > _MOST_DRAWN:
         raise TooLargeError(
             f"{draws:.3g} draws of {numbers} numbers are more than memory holds; ask for at most "
@@ -99,7 +103,7 @@ def as_draws(size: int, numbers: int) -> int:
     return draws
 
 
-def solved(
+def solve_quantiles(
     at: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     probability: FloatArray | float,
     start: FloatArray,

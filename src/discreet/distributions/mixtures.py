@@ -12,7 +12,7 @@ import numpy.typing as npt
 from discreet._typing import FloatArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
 from discreet.distributions.gamma import gamma_cdf, gamma_logpdf
-from discreet.distributions.law import IntervalKind, Law, solved
+from discreet.distributions.law import IntervalKind, Law, solve_quantiles
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Mixture(Law, ABC):
         inner = (wanted > 0) & (wanted < 1)
         low, high = np.maximum(low[inner], 1e-300), high[inner]
         start = np.clip(self.mean() + self.std() * ndtri(wanted[inner]), low, high)
-        found[inner] = solved(lambda x: (self.cdf(x), self.pdf(x)), wanted[inner], start, low, high)
+        found[inner] = solve_quantiles(lambda x: (self.cdf(x), self.pdf(x)), wanted[inner], start, low, high)
         return found
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from discreet._interop import inference_data
-from discreet._text import aligned
+from discreet._text import align_columns
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions._beta_rows import (
     BetaPart,
     mean_and_deviation,
-    padded,
+    pad_rows,
     quantiles,
     spread_of_means,
 )
 from discreet.distributions.law import IntervalKind, as_draws, tails
 from discreet.distributions.mixtures import BetaMixture
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 
 _ENTRIES = 1 << 21  # of mixtures that are computed together
 
@@ -144,7 +144,7 @@ class UncertainShares(ABC):
     def marginal(self, index: int) -> BetaMixture:
         """The law of one level's share."""
         if not isinstance(index, int | np.integer) or not -self.k <= index < self.k:
-            raise InvalidInput(f"index={index!r} must be between 0 and {self.k - 1}")
+            raise InvalidInputError(f"must be between 0 and {self.k - 1}", parameter="index", value=index)
         weight, a, s = np.concatenate([part.flat() for part in self.parts(self.inverse[[index]])], axis=1)
         kept = weight > 1e-14 * weight.max()
         return BetaMixture(weight[kept] / weight[kept].sum(), a[kept], (a + s)[kept])
@@ -168,7 +168,7 @@ class UncertainShares(ABC):
             (str(name), f"{mean:.4f}", f"{a:.4f} to {b:.4f}")
             for name, mean, a, b in zip(names, means, low, high, strict=True)
         ]
-        return "\n".join(aligned(("noise-aware", "estimate", "95 % interval"), rows))
+        return "\n".join(align_columns(("noise-aware", "estimate", "95 % interval"), rows))
 
     def __repr__(self) -> str:
         size = "n private" if self.n is None else f"n = {self.n}"
@@ -227,7 +227,7 @@ class NoiseAware(UncertainShares):
         levels, result = self._distinct[0][rows], []
         for node, marginals in zip(self.nodes, self._marginals, strict=True):
             first = node.prior[levels] + np.array([float(marginals[level][0]) for level in levels])
-            mass = node.weight * padded([marginals[level][1] for level in levels])
+            mass = node.weight * pad_rows([marginals[level][1] for level in levels])
             result.append(BetaPart.of(mass, first, node.prior.sum() + node.n - first, -1))
         return result
 

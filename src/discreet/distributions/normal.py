@@ -13,17 +13,19 @@ import numpy.typing as npt
 from discreet._declarations import as_exact, as_numbers
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 def as_sigma(sigma: Any) -> float:
     """A known standard deviation."""
     try:
         number = float(as_exact(sigma, "sigma"))
-    except InvalidInput:
+    except InvalidInputError:
         number = math.nan
     if not 1e-150 < number < 1e150:
-        raise InvalidInput(f"sigma={sigma!r} must be positive: the known standard deviation of one record")
+        raise InvalidInputError(
+            "must be positive: the known standard deviation of one record", parameter="sigma", value=sigma
+        )
     return number
 
 
@@ -38,15 +40,17 @@ class Normal(Law):
         for name in ("loc", "scale"):
             object.__setattr__(self, name, float(as_exact(getattr(self, name), name)))
         if not 1e-150 < self.scale < 1e150:
-            raise InvalidInput(
-                f"scale={self.scale!r} of a Normal must be positive: it is a standard deviation"
+            raise InvalidInputError(
+                "of a Normal must be positive: it is a standard deviation",
+                parameter="scale",
+                value=self.scale,
             )
 
     @property
     def parameters(self) -> tuple[float, float]:
         return self.loc, self.scale
 
-    def updated(self, total: float, n: int, sigma: float) -> Normal:
+    def update(self, total: float, n: int, sigma: float) -> Normal:
         """The posterior of a mean after n records with this total and known standard deviation ``sigma``."""
         as_sigma(sigma)
         precision = 1 / self.scale**2 + n / sigma**2
@@ -57,8 +61,8 @@ class Normal(Law):
         """The prior that knows public records too; they cost no privacy, and strengthen it."""
         values = as_numbers(data)
         if values.ndim != 1 or not np.isfinite(values).all():
-            raise InvalidInput("public data must be a sequence of finite numbers")
-        return self.updated(math.fsum(values), len(values), sigma)
+            raise InvalidInputError("public data must be a sequence of finite numbers")
+        return self.update(math.fsum(values), len(values), sigma)
 
     def mean(self) -> float:
         return self.loc

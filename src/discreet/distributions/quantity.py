@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet._text import aligned
+from discreet._text import align_columns
 from discreet._typing import FloatArray
 from discreet.distributions.law import tails
 
@@ -57,4 +57,4 @@ def estimates_table(rows: Sequence[Mapping[str, Any]]) -> str:
         (*(str(row[name]) for name in names), f"{row['mean']:.4g}", f"{row['low']:.4g} to {row['high']:.4g}")
         for row in rows
     ]
-    return "\n".join(aligned((*names, "estimate", "95 % interval"), lines))
+    return "\n".join(align_columns((*names, "estimate", "95 % interval"), lines))

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from discreet._declarations import Relation
 from discreet._json import fields_as_json, read_json
-from discreet.errors import CorruptLedgerError, DiscreetError, GuaranteeMismatchError, InvalidInput
+from discreet.errors import CorruptLedgerError, DiscreetError, GuaranteeMismatchError, InvalidInputError
 from discreet.ledger.budgets import Budget, price_of
 from discreet.privacy.guarantee import Guarantee
 
@@ -42,11 +42,13 @@ def _plain(value: Any) -> str:
 
 def as_canonical(value: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{name} must be a mapping of public parameters, such as {{'n': 100}}")
+        raise InvalidInputError(f"{name} must be a mapping of public parameters, such as {{'n': 100}}")
     try:
         return canonical(dict(value))
     except (TypeError, ValueError, RecursionError):
-        raise InvalidInput(f"{name} must hold finite numbers, text, truth values, lists, mappings") from None
+        raise InvalidInputError(
+            f"{name} must hold finite numbers, text, truth values, lists, mappings"
+        ) from None
 
 
 def digest(text: str | bytes) -> str:
@@ -92,7 +94,7 @@ class Entry:
         """Written by discreet 0.1.0, whose guarantees name no unit and no groups."""
         return "." in self.time
 
-    def sealed(self) -> Entry:
+    def with_hash(self) -> Entry:
         """The same entry with its hash."""
         return replace(self, hash=digest(canonical(self._content())))
 
@@ -126,7 +128,7 @@ class Entry:
         def read() -> Entry | None:
             nested = {name: read_json(row[name]) for name in _NESTED if row[name] is not None}
             entry = cls.from_dict({**row, **nested})
-            return entry if entry.sealed().hash == entry.hash and entry.row() == dict(row) else None
+            return entry if entry.with_hash().hash == entry.hash and entry.row() == dict(row) else None
 
         return _sound(read, row.get("sequence"), "its content does not match its hash")
 
@@ -139,7 +141,15 @@ def _sound(read: Callable[[], Entry | None], row: Any, otherwise: str) -> Entry:
     """What was read of a row; an error that names the row where that is nothing, or cannot be done."""
     try:
         entry = read()
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError, InvalidInput):
+    except (
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        InvalidInputError,
+    ):
         entry = None
     if entry is None:
         raise broken(row, otherwise)
@@ -163,7 +173,7 @@ def checked(entries: Iterable[Entry]) -> Iterator[Entry]:
     for entry in entries:
         if entry.sequence != expected:
             raise broken(expected, f"the row is missing, the next one is row {entry.sequence}")
-        if entry.sealed().hash != entry.hash:
+        if entry.with_hash().hash != entry.hash:
             raise broken(expected, "its content does not match its hash")
         if entry.previous != previous:
             raise broken(expected, "it does not continue the row before it")
@@ -299,7 +309,7 @@ def _line(content: Mapping[str, Any]) -> bytes:
 _HEADER = _line({"format": "discreet/ledger", "version": FORMAT_VERSION})
 
 
-def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
+def read_export(lines: Iterable[bytes]) -> Iterator[Entry]:
     """The entries of an export. Every byte counts: what is not written as we write it is refused."""
     whole = hashlib.sha256(_HEADER)
     source = iter(lines)
@@ -312,7 +322,7 @@ def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
     line = next(source, b"")
     for following in source:
         count += 1
-        yield _sound(partial(_parsed, line), count, "it is not written as an export writes it")
+        yield _sound(partial(_parse, line), count, "it is not written as an export writes it")
         whole.update(line)
         line = following
     if line != _line({"digest": whole.hexdigest(), "entries": count}):
@@ -321,6 +331,6 @@ def exported(lines: Iterable[bytes]) -> Iterator[Entry]:
         )
 
 
-def _parsed(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> Entry | None:
     entry = Entry.from_dict(read_json(line, LONGEST_LINE))
     return entry if _line(entry.to_dict()) == line else None

@@ -23,7 +23,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import QueuePool
 
 from discreet._typing import Result
-from discreet.errors import CorruptLedgerError, InvalidInput, LedgerError, MissingLedgerError, how_to_install
+from discreet.errors import (
+    CorruptLedgerError,
+    InvalidInputError,
+    LedgerError,
+    MissingLedgerError,
+    how_to_install,
+)
 
 SYNCHRONOUS = "FULL"
 LOCK_KEY = 0x64697363  # "disc": the advisory lock under which PostgreSQL tables are made
@@ -88,26 +94,32 @@ VERSION = len(MIGRATIONS)
 def parse(address: str | os.PathLike[str]) -> sa.URL:
     """``sqlite:///file``, a plain path, or ``postgresql://…`` as a URL with the driver that we use."""
     if not isinstance(address, str | os.PathLike):
-        raise InvalidInput(f"url={address!r} must be a path or text such as 'sqlite:///ledger.db'")
+        raise InvalidInputError(
+            "must be a path or text such as 'sqlite:///ledger.db'", parameter="url", value=address
+        )
     text = os.fspath(address)
     if not text:
-        raise InvalidInput("url is empty; give a path such as 'ledger.db', or 'postgresql://host/database'")
+        raise InvalidInputError(
+            "url is empty; give a path such as 'ledger.db', or 'postgresql://host/database'"
+        )
     try:
         url = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError):
-        raise InvalidInput(
+        raise InvalidInputError(
             "url is not a database address; write sqlite:///ledger.db or postgresql://host/name"
         ) from None
     if backend == "sqlite":
         if url.database in (None, "", ":memory:"):
-            raise InvalidInput(f"url={text!r} names no file, and a ledger must last: write sqlite:///l.db")
+            raise InvalidInputError(
+                "names no file, and a ledger must last: write sqlite:///l.db", parameter="url", value=text
+            )
         if url.query:
-            raise InvalidInput("url: a SQLite ledger takes no options after '?'; a path may hold one")
+            raise InvalidInputError("url: a SQLite ledger takes no options after '?'; a path may hold one")
         return sa.URL.create("sqlite", database=url.database)
     if backend in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
-    raise InvalidInput(
+    raise InvalidInputError(
         f"url begins with {backend!r}; a ledger lives in SQLite (sqlite:///…) or PostgreSQL (postgresql://…)"
     )
 
@@ -176,7 +188,7 @@ class Store:
                     value = work(connection)
                 return value  # noqa: RET504 (the transaction commits first)
             except UnicodeDecodeError:  # the driver quotes a damaged name, and stumbles over it
-                raise self._damaged() from None
+                raise self._corrupt_error() from None
             except SQLAlchemyError as error:
                 if not _connection_lost(error) or time.monotonic() + pause > deadline:
                     raise self._trouble(error) from None
@@ -308,7 +320,7 @@ class Store:
 
     # Errors.
 
-    def _damaged(self) -> LedgerError:
+    def _corrupt_error(self) -> LedgerError:
         said = f"the ledger {self.name} is damaged: text in it is not UTF-8; put it aside and restore a copy"
         return CorruptLedgerError(said)
 
@@ -319,7 +331,7 @@ class Store:
         if not code and _REFUSED_AT_CONNECT.search(str(original)):
             return LedgerError(f"the ledger {self.name} refuses this user, password or name of a database")
         if "decode to UTF-8" in str(original):
-            return self._damaged()
+            return self._corrupt_error()
         for pattern, text in _TROUBLE.items():
             if re.match(pattern, code):
                 kind = CorruptLedgerError if "CORRUPT" in pattern else LedgerError

@@ -20,7 +20,7 @@ from discreet.errors import (
     BudgetExceededError,
     CorruptLedgerError,
     FileError,
-    InvalidInput,
+    InvalidInputError,
     LedgerError,
     PrivacyWarning,
     RequestConflictError,
@@ -162,7 +162,9 @@ class Ledger:
 
     def __init__(self, url: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
         if not 0 < timeout < 10**6:
-            raise InvalidInput(f"timeout={timeout!r} must be a positive number of seconds")
+            raise InvalidInputError(
+                "must be a positive number of seconds", parameter="timeout", value=timeout
+            )
         self._store = Store(url, timeout)
 
     def __repr__(self) -> str:
@@ -199,7 +201,9 @@ class Ledger:
         cap = Budget.cap(epsilon, delta, zcdp)
         related = as_relation(relation)
         if related is Relation.REPLACE_NEARBY:
-            raise InvalidInput("relation='replace-nearby' is no longer made: ledgers that hold it are read")
+            raise InvalidInputError(
+                "relation='replace-nearby' is no longer made: ledgers that hold it are read"
+            )
         scope = related, as_unit(unit, related)
         attempts: set[str] = set()
 
@@ -208,8 +212,10 @@ class Ledger:
             if there is None:
                 attempts.add(_append(connection, name, "create", scope, cap, cap.zero(), cap.zero()).hash)
             elif there.hash not in attempts:
-                raise InvalidInput(
-                    f"dataset={name!r} exists already with the cap {there.cap}; use set_cap to change that"
+                raise InvalidInputError(
+                    f"exists already with the cap {there.cap}; use set_cap to change that",
+                    parameter="dataset",
+                    value=name,
                 )
 
         self._store.run(work, write=True, create=True)
@@ -229,7 +235,7 @@ class Ledger:
         def work(connection: sa.Connection) -> None:
             last = _state(connection, dataset)
             if cap.unit != last.cap.unit:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"the cap of dataset={dataset!r} is in {last.cap.unit} and cannot change to {cap.unit}: "
                     "create another dataset; the same people then have two budgets, which add up"
                 )
@@ -268,7 +274,7 @@ class Ledger:
     def receipt_of(self, document: str | bytes) -> Receipt | None:
         """The receipt of the charge whose result is this document, to the byte; None if there is none."""
         if not isinstance(document, str | bytes):
-            raise InvalidInput("document must be the text or the bytes of a release")
+            raise InvalidInputError("document must be the text or the bytes of a release")
         query = _ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1)
         found = self._store.run(lambda connection: _one(connection, query))
         return None if found is None else Receipt.of(found, repeated=False)
@@ -282,7 +288,7 @@ class Ledger:
     def price(self, dataset: str, *guarantees: Guarantee | Budget) -> Price:
         """What the guarantees would cost together, and whether that fits. Spends and promises nothing."""
         if not guarantees:
-            raise InvalidInput("guarantees are missing: price needs at least one")
+            raise InvalidInputError("guarantees are missing: price needs at least one")
         last = self._read(dataset, lambda _, last: last)
         asked, scope = last.cap.zero(), last.scope
         for guarantee in guarantees:
@@ -415,7 +421,9 @@ class Ledger:
         try:
             with Path(path).open("rb") as file:
                 lines = iter(lambda: file.readline(chain.LONGEST_LINE), b"")
-                return _verification(chain.exported(lines), [expect] if isinstance(expect, str) else expect)
+                return _verification(
+                    chain.read_export(lines), [expect] if isinstance(expect, str) else expect
+                )
         except OSError as error:
             raise FileError(f"path={os.fspath(path)!r} cannot be read: {error.strerror}") from None
 
@@ -519,7 +527,7 @@ def _append(
         hour = max(hour, min(_hour(head.time), latest))
         number, previous = head.sequence + 1, head.hash
     relation = ":".join(filter(None, scope))
-    entry = Entry(number, dataset, kind, relation, cap, charged, spent, hour, previous, **more).sealed()
+    entry = Entry(number, dataset, kind, relation, cap, charged, spent, hour, previous, **more).with_hash()
     connection.execute(ENTRIES.insert(), entry.row())
     return entry
 
@@ -553,14 +561,16 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
 def _as_name(value: str, name: str) -> str:
     if isinstance(value, str) and 0 < len(value) <= 200 and value == value.strip() and value.isprintable():
         return value
-    raise InvalidInput(
-        f"{name}={value!r} must be text of 1 to 200 printable characters without white space at its ends"
+    raise InvalidInputError(
+        "must be text of 1 to 200 printable characters without white space at its ends",
+        parameter=name,
+        value=value,
     )
 
 
 def _as_bytes(result: bytes | str) -> bytes:
     if not isinstance(result, bytes | str):
-        raise InvalidInput("compute must return bytes or text; nothing was charged")
+        raise InvalidInputError("compute must return bytes or text; nothing was charged")
     content = result.encode() if isinstance(result, str) else result
     if len(content) > LONGEST:
         raise TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")

@@ -10,7 +10,7 @@ from fractions import Fraction
 from discreet._declarations import as_epsilon, as_rational
 from discreet._text import amount
 from discreet._typing import EpsilonLike
-from discreet.errors import GuaranteeMismatchError, InvalidInput, NotPrivateError
+from discreet.errors import GuaranteeMismatchError, InvalidInputError, NotPrivateError
 from discreet.privacy.guarantee import Guarantee
 
 MAX_BITS = 13_000
@@ -42,14 +42,16 @@ class Budget:
     ) -> Budget:
         """The cap that a person asks for: ε, or ε and δ, or ρ."""
         if (epsilon is None) == (zcdp is None) or (zcdp is not None and delta is not None):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a cap is epsilon (pure), epsilon and delta, or zcdp: give one of these three, "
                 "such as epsilon=1, or epsilon=1 with delta='1e-6', or zcdp='0.5'"
             )
         given = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
         cap = cls(**{name: as_epsilon(value, name) for name, value in given.items() if value is not None})
         if cap.delta is not None and cap.delta >= 1:
-            raise InvalidInput(f"delta={delta!r} must be below 1; a usual choice is far below 1/n: 1e-6")
+            raise InvalidInputError(
+                "must be below 1; a usual choice is far below 1/n: 1e-6", parameter="delta", value=delta
+            )
         return cap
 
     @property
@@ -78,7 +80,7 @@ class Budget:
         """Exact numbers as text, such as ``{"epsilon": "1/2"}``."""
         for name, value in self._parts().items():
             if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"the exact sum of {name} has more than 3,900 digits, because the denominators of the "
                     "requests have little in common; round the budget of each request up to a few decimals"
                 )

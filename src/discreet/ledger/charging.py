@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.ledger.book import Ledger, Receipt
 from discreet.privacy.guarantee import Guarantee
 
@@ -30,10 +30,10 @@ class Charge:
         """The charge of a call; None without a ledger."""
         if ledger is None:
             if dataset is not None or request_id is not None:
-                raise InvalidInput("dataset and request_id belong to a ledger: pass ledger= as well")
+                raise InvalidInputError("dataset and request_id belong to a ledger: pass ledger= as well")
             return None
         if dataset is None:
-            raise InvalidInput("dataset is missing: say which dataset of the ledger to charge")
+            raise InvalidInputError("dataset is missing: say which dataset of the ledger to charge")
         return cls(ledger, dataset, request_id)
 
     def plan(self, plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Charge:
         """What was charged for the same plan under this id already."""
         if self.request_id is None:
             return None
-        with _opened(self.ledger) as book:
+        with _open(self.ledger) as book:
             return book.recall(self.dataset, self.request_id, plan=self.plan(plan))
 
 
@@ -58,7 +58,7 @@ def charged(
     called for a retry, which therefore opens no data.
     """
     labelled = charge.plan(plan)
-    with _opened(charge.ledger) as book:
+    with _open(charge.ledger) as book:
         account = book.show(charge.dataset)  # an unknown name is found before the data are opened
         if charge.request_id is not None:
             earlier = book.recall(account.dataset, charge.request_id, plan=labelled)
@@ -71,7 +71,7 @@ def charged(
 
 
 @contextmanager
-def _opened(ledger: LedgerLike) -> Iterator[Ledger]:
+def _open(ledger: LedgerLike) -> Iterator[Ledger]:
     """The caller's ledger as it is; one that is given by its address is closed afterwards."""
     if not isinstance(ledger, str | os.PathLike):
         yield ledger

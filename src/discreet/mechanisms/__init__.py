@@ -9,7 +9,7 @@ from typing import Any
 from discreet._declarations import Relation
 from discreet._registry import MECHANISMS
 from discreet._typing import EpsilonLike
-from discreet.errors import InvalidInput, NoiseWarning, warn
+from discreet.errors import InvalidInputError, NoiseWarning, warn
 from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 
@@ -24,7 +24,7 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
         if option not in known:
             usual = [key for key in ("prior", "n", "epsilon") if key in known]
             extra = sorted(known - set(usual))
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{option!r} is not an option of {name!r}; it takes {', '.join(usual)}"
                 + (f" and {', '.join(extra)}" if extra else " only")
             )
@@ -64,7 +64,7 @@ def mechanism(
     for field in fields(cls):
         needed = field.init and field.default is MISSING and field.default_factory is MISSING
         if needed and field.name not in {"prior", *given, *options}:
-            raise InvalidInput(f"{field.name}=None: {name!r} needs it")
+            raise InvalidInputError(f"{field.name}=None: {name!r} needs it")
     built = cls(prior=tuple(prior) if isinstance(prior, Sequence) else prior, **given, **options)
     if built.n and built.noise_scale >= built.n:
         warn(

@@ -18,7 +18,7 @@ from discreet._randomness.entropy import OS_ENTROPY, OSEntropy, SeededEntropy, S
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import Enumerated, TrueCounts
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
@@ -30,7 +30,7 @@ MAX_ENUMERATED_DATASETS = 5_000
 MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh counts against each other
 
 
-def _checked(prior: object) -> bool:
+def _is_prior(prior: object) -> bool:
     """Whether it is what ``as_prior`` makes: then it is not looked at once more."""
     return (
         type(prior) is tuple
@@ -68,10 +68,12 @@ class Mechanism(ABC):
     than n, so that the number of these can be summed over."""
 
     def __post_init__(self) -> None:
-        if not _checked(self.prior):
+        if not _is_prior(self.prior):
             object.__setattr__(self, "prior", as_prior(self.prior))
             if min(self.prior) < MIN_PRIOR:
-                raise InvalidInput(f"prior={self.prior!r}: a parameter must be at least {MIN_PRIOR:g}")
+                raise InvalidInputError(
+                    f": a parameter must be at least {MIN_PRIOR:g}", parameter="prior", value=self.prior
+                )
         self._check_parameters()
         _ = self.k  # a value from now on, so that what a kind says calls nothing here
 
@@ -129,7 +131,7 @@ class Mechanism(ABC):
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
         """The laws of many datasets at once: outputs, and a row of log-probabilities for each dataset."""
-        return aligned((self.log_pmf(row) for row in rows.tolist()), len(rows))
+        return align_columns((self.log_pmf(row) for row in rows.tolist()), len(rows))
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
         """The noisy counts among what was released, where there are some."""
@@ -202,7 +204,7 @@ class Mechanism(ABC):
     def simulate(self, counts: Iterable[Any], size: int = 1, seed: int | None = None) -> IntArray:
         """``size`` outputs from a fast seeded generator, shape (size, k), for planning: **not private**."""
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-            raise InvalidInput(f"size={size!r} must be a whole number, at least 0")
+            raise InvalidInputError("must be a whole number, at least 0", parameter="size", value=size)
         if self.n > MAX_SIMULATED_N:
             raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
         self.check_size()
@@ -234,7 +236,7 @@ def simulated_output(mechanism: Mechanism, counts: Iterable[Any], seed: int) -> 
     return mechanism._output(mechanism._as_counts(counts), SeededEntropy(seed))
 
 
-def aligned(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:
+def align_columns(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:
     """Laws as rows of one matrix over all outcomes; −∞ where an outcome does not occur.
 
     Holds one law beside the matrix as long as all have the same outcomes.

@@ -22,7 +22,7 @@ from discreet._numerics.search import first_true
 from discreet._randomness.bulk import two_sided_geometric
 from discreet._randomness.entropy import OS_ENTROPY, Source
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
 _MOST = 10**7  # thresholds above hide everything
@@ -37,7 +37,7 @@ class Discovery:
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
-            raise InvalidInput(f"delta={float(self.delta):g} must be a probability above 0 and below 1")
+            raise InvalidInputError(f"delta={float(self.delta):g} must be a probability above 0 and below 1")
 
     @property
     def guarantee(self) -> Guarantee:

@@ -25,7 +25,7 @@ from discreet._randomness.entropy import Source
 from discreet._randomness.integers import floor_laplace
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import TrueCounts
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
 from discreet.mechanisms.base import Mechanism
 from discreet.privacy.curves import Gaussian, largest_gaussian
@@ -130,12 +130,14 @@ class IndependentNoise(Mechanism):
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         if not self.n:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the number of records behind {self.name} is not known: infer the true counts together with "
                 "their total"
             )
         if noisy is None and self.keeps_noisy:
-            raise InvalidInput(f"noisy=None: {self.name} publishes noisy counts, and inference needs them")
+            raise InvalidInputError(
+                f"noisy=None: {self.name} publishes noisy counts, and inference needs them"
+            )
         return super().true_counts(counts, noisy)
 
 
@@ -206,12 +208,14 @@ class GaussianCounts(IndependentNoise):
                 object.__setattr__(self, name, as_epsilon(value, name))
         pair = bool(self.epsilon), bool(self.delta)
         if [pair == (True, True), bool(self.rho), bool(self.mu)].count(True) != 1 or pair[0] != pair[1]:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "gaussian needs one of: epsilon with delta, such as epsilon=1, delta=1e-6; rho, such as "
                 "rho=0.1; mu, such as mu=0.5"
             )
         if self.delta >= 1:
-            raise InvalidInput(f"delta={float(self.delta):g} must be a probability below 1, such as 1e-6")
+            raise InvalidInputError(
+                f"delta={float(self.delta):g} must be a probability below 1, such as 1e-6"
+            )
 
     def parameters(self) -> dict[str, Any]:
         return {name: value for name, value in super().parameters().items() if value not in ("0", 0)}

@@ -143,17 +143,17 @@ class Lattice(Mechanism):
         return law
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        noisy, log_probability = self._clipped(counts)
-        outputs, order, starts = self._decoded(noisy)
+        noisy, log_probability = self._clipped_distribution(counts)
+        outputs, order, starts = self._decode_sorted(noisy)
         return outputs, np.logaddexp.reduceat(log_probability[order], starts)
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
         # The law of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the base.
         corner = (self.n,) + (0,) * (self.k - 1)
-        noisy, base = self._clipped(corner, whole=True)
+        noisy, base = self._clipped_distribution(corner, whole=True)
         half = float(self.epsilon) / 2
         base = base + half * np.abs(noisy - np.array(corner)).sum(axis=1)
-        outputs, order, starts = self._decoded(noisy)
+        outputs, order, starts = self._decode_sorted(noisy)
         noisy, base = noisy[order], base[order]
         law = np.empty((len(rows), len(outputs)))
         for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * len(noisy) >> 20)):
@@ -163,7 +163,7 @@ class Lattice(Mechanism):
             law[part] = np.logaddexp.reduceat(log_law, starts, axis=1)
         return outputs, law
 
-    def _decoded(self, noisy: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def _decode_sorted(self, noisy: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """What noisy counts are decoded to, in order; the order, and where each output begins in it."""
         released = self.decoder.decode_many(noisy)
         order = np.lexsort(released.T[::-1])
@@ -171,7 +171,9 @@ class Lattice(Mechanism):
         starts = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1)))
         return ordered[starts], order, starts
 
-    def _clipped(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
+    def _clipped_distribution(
+        self, counts: tuple[int, ...], whole: bool = False
+    ) -> tuple[IntArray, FloatArray]:
         """The law of the noisy counts clipped to [0, n]; ``whole``: with every tail, however unlikely."""
         law = self._clipped_pair if self.k == 2 else self._clipped_classes
         return law(counts, whole)

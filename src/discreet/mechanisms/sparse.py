@@ -22,7 +22,7 @@ from discreet._numerics.enclosures import Ball, ball, enclose
 from discreet._numerics.search import first_true
 from discreet._randomness.bulk import geometric, successes, two_sided_geometric
 from discreet._randomness.entropy import OS_ENTROPY, Source
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
 _MOST_LEVELS = 10**18  # positions are 64-bit integers
@@ -53,9 +53,9 @@ class Sparse:
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= _MOST_LEVELS:
-            raise InvalidInput(f"levels: {self.k:,} of them; there must be 2 to {_MOST_LEVELS:.0e}")
+            raise InvalidInputError(f"levels: {self.k:,} of them; there must be 2 to {_MOST_LEVELS:.0e}")
         if not 0 < self.expected_false <= _MOST_FALSE:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"expected_false={float(self.expected_false):g} must be above 0 and at most "
                 f"{_MOST_FALSE:,}, such as 1"
             )

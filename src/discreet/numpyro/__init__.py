@@ -26,7 +26,7 @@ from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
 from discreet._inference._likelihoods.models import Binomial, Multinomial
 from discreet._inference.published import as_noise
 from discreet._numerics.noises import Noise
-from discreet.errors import InvalidInput, missing_extra
+from discreet.errors import InvalidInputError, missing_extra
 
 try:
     import jax
@@ -73,13 +73,13 @@ def _host(function: Callable[..., Any], shapes: Any, *arrays: Array, each: bool 
     return jax.pure_callback(call, kinds, *arrays, vmap_method=method)
 
 
-def _known(value: Any) -> bool:
+def _check_known(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
 def _cells(noise: Noise, value: Any, parameter: Array, size: Any = None) -> Array:
     """log P of cells that stand alone: looked up where the values are known, summed by NumPy where not."""
-    known = np.asarray(value, dtype=np.float64) if _known(value) else None
+    known = np.asarray(value, dtype=np.float64) if _check_known(value) else None
     if known is not None:
         noise.check(known)
 
@@ -184,7 +184,7 @@ class NoisyMultinomial(_NoisyCounts):
         self.total = Multinomial(as_integer(total, "total")).total
         self.probs = jnp.asarray(probs, dtype=jnp.float64)
         if self.probs.ndim < 1:
-            raise InvalidInput("probs must have the cells on its last axis")
+            raise InvalidInputError("probs must have the cells on its last axis")
         super().__init__(
             batch_shape=self.probs.shape[:-1], event_shape=self.probs.shape[-1:], validate_args=validate_args
         )
@@ -197,7 +197,7 @@ class NoisyMultinomial(_NoisyCounts):
         z = jnp.asarray(value, dtype=jnp.float64)
         # Parameters are normalised here, so that the gradient knows.
         shares = self.probs / self.probs.sum(axis=-1, keepdims=True)
-        known = np.asarray(value, dtype=np.float64) if _known(value) else None
+        known = np.asarray(value, dtype=np.float64) if _check_known(value) else None
 
         def exact(z: Array, shares: Array) -> tuple[Array, Array]:
             z, shares = jnp.broadcast_arrays(z, shares)

@@ -22,10 +22,10 @@ from discreet._numerics.count_vectors import compositions, number_of_composition
 from discreet._numerics.neighbours import neighbouring_rows
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms._outputs import PublishedLoss
-from discreet.mechanisms.base import Mechanism, aligned
-from discreet.planning.progress import watched
+from discreet.mechanisms.base import Mechanism, align_columns
+from discreet.planning.progress import track_progress
 from discreet.privacy.composite_curves import Tabulated
 from discreet.privacy.guarantee import Guarantee
 
@@ -70,7 +70,7 @@ class Audit:
     def delta(self, epsilon: float) -> float:
         """The smallest δ for which the law is (epsilon, δ)-differentially private."""
         if not epsilon >= 0:
-            raise InvalidInput(f"epsilon={epsilon!r} must be at least 0")
+            raise InvalidInputError("must be at least 0", parameter="epsilon", value=epsilon)
         return self._delta(float(epsilon))
 
     def profile(self, points: int = 41) -> tuple[FloatArray, FloatArray]:
@@ -87,7 +87,7 @@ class Audit:
         published beside them.
         """
         if not self.everything:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"of='decoded': this audit of {self.mechanism} leaves out the noisy counts, which a release "
                 "publishes too, so it is no guarantee; take audit(mechanism).guarantee()"
             )
@@ -164,13 +164,15 @@ def audit(
     (0.5, True)
     """
     if of not in ("published", "noisy", "decoded"):
-        raise InvalidInput(f"of={of!r} must be 'published', 'noisy' or 'decoded'")
+        raise InvalidInputError("must be 'published', 'noisy' or 'decoded'", parameter="of", value=of)
     if not hasattr(mechanism, "log_pmf"):
-        raise InvalidInput(f"{type(mechanism).__name__} has no log_pmf: without its law it cannot be audited")
+        raise InvalidInputError(
+            f"{type(mechanism).__name__} has no log_pmf: without its law it cannot be audited"
+        )
     name = getattr(mechanism, "name", type(mechanism).__name__)
     keeps_noisy = bool(getattr(mechanism, "keeps_noisy", False))
     if of == "noisy" and not keeps_noisy:
-        raise InvalidInput(f"of='noisy' is for mechanisms that publish noisy counts; {name} keeps none")
+        raise InvalidInputError(f"of='noisy' is for mechanisms that publish noisy counts; {name} keeps none")
     loss = None if of == "decoded" else getattr(mechanism, "published_loss", None)
     closed: PublishedLoss | None = None if loss is None else loss()
     if closed is not None:
@@ -206,8 +208,10 @@ class _Law:
         if isinstance(mechanism, Mechanism) and type(mechanism).log_pmfs is not Mechanism.log_pmfs:
             self.outputs, self.matrix = mechanism.log_pmfs(rows[used])  # outputs are listed once for all
         else:
-            several = watched(used.tolist(), "enumerating datasets", progress)
-            self.outputs, self.matrix = aligned((mechanism.log_pmf(rows[i]) for i in several), len(used))
+            several = track_progress(used.tolist(), "enumerating datasets", progress)
+            self.outputs, self.matrix = align_columns(
+                (mechanism.log_pmf(rows[i]) for i in several), len(used)
+            )
         self.rows, self.used = rows, used
         self.pairs = np.searchsorted(used, pairs)
         self.triples = 2 * len(pairs) * len(self.outputs)
@@ -291,9 +295,11 @@ def audit_sampler(
     with probability at most about ``false_alarm_rate``. An output outside the law is rejected at once.
     """
     if not 0 < false_alarm_rate < 1:
-        raise InvalidInput(f"false_alarm_rate={false_alarm_rate!r} must be between 0 and 1, such as 1e-6")
+        raise InvalidInputError(
+            "must be between 0 and 1, such as 1e-6", parameter="false_alarm_rate", value=false_alarm_rate
+        )
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1000:
-        raise InvalidInput(f"draws={draws!r} must be a whole number, at least 1000")
+        raise InvalidInputError("must be a whole number, at least 1000", parameter="draws", value=draws)
     n, k = mechanism.n, mechanism.k
     point = tuple(int(c) for c in counts) if counts is not None else _spread(n, k)
     extra = {} if mechanism.guarantee.is_private else {"acknowledge_not_private": True}

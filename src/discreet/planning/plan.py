@@ -15,9 +15,9 @@ from typing import Any
 from discreet._declarations import as_epsilon, as_size
 from discreet._documents.answer import as_probability
 from discreet._html import card, paragraph, table
-from discreet._text import aligned, amount, nearest
+from discreet._text import align_columns, amount, nearest
 from discreet._typing import EpsilonLike, SchemaLike
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.questions.base import Question, check_question, question_of
 from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_within, round_digits
 from discreet.schema import Schema, as_schema
@@ -137,7 +137,7 @@ class Plan:
         ]
 
     def __str__(self) -> str:
-        return "\n".join([self.title(), "", *aligned(self.header(), self.cells()), "", *self.notes()])
+        return "\n".join([self.title(), "", *align_columns(self.header(), self.cells()), "", *self.notes()])
 
     def _repr_html_(self) -> str:
         notes = (paragraph(note, soft=True) for note in self.notes())
@@ -197,13 +197,15 @@ def plan(
     size = n if n is not None else declared.size
     if within is None and (budget is None or size is None):
         missing = "epsilon, or within, the half-width that is wanted" if budget is None else "n"
-        raise InvalidInput(f"a plan needs {missing}")
+        raise InvalidInputError(f"a plan needs {missing}")
     if within is not None and budget is not None and epsilon is None and size is not None:
         budget = None  # the ε of the question is what is looked for
     if within is not None and budget is not None and size is not None:
-        raise InvalidInput("give two of n, epsilon and within; the third is found")
+        raise InvalidInputError("give two of n, epsilon and within; the third is found")
     if within is not None and budget is None and size is None:
-        raise InvalidInput("n is missing: a plan needs the number of records, or about how many there are")
+        raise InvalidInputError(
+            "n is missing: a plan needs the number of records, or about how many there are"
+        )
     solver = _Solver(question, declared, as_probability(level), as_guess(guess), seed)
     if within is None:
         return solver.at(as_size(size), as_epsilon(budget))  # type: ignore[arg-type]
@@ -221,7 +223,7 @@ def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
     known = {one.name for one in fields(Guess)}
     for name in guess:
         if name not in known:
-            raise InvalidInput(f"guess: {name!r} is unknown{nearest(name, known)}")
+            raise InvalidInputError(f": {name!r} is unknown{nearest(name, known)}", parameter="guess")
     return Guess(**guess)
 
 
@@ -246,7 +248,7 @@ class _Solver:
     def _start(self, plan: Plan, within: Any, of: str | None) -> tuple[float, int]:
         """Return the wanted half-width in the unit of the plan, and the place of what it is about."""
         if of is not None and of not in plan.names:
-            raise InvalidInput(f"of={of!r} must be one of: {', '.join(plan.names)}")
+            raise InvalidInputError(f"must be one of: {', '.join(plan.names)}", parameter="of", value=of)
         return as_within(within, plan.planned.unit), plan.names.index(of) if of is not None else plan.place
 
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
@@ -269,10 +271,12 @@ class _Solver:
                 if share < 1e-3 or epsilon >= MAX_EPSILON:
                     shown = plan.planned.scale * math.sqrt(sampling)
                     points = " points" if plan.planned.unit == POINTS else ""
-                    raise InvalidInput(
-                        f"within={within!r} cannot be reached with n={n}: without privacy the interval of "
+                    raise InvalidInputError(
+                        f"cannot be reached with n={n}: without privacy the interval of "
                         f"{plan.names[place]!r} is already ± {shown:.3g}{points}; more "
-                        "precision needs more records"
+                        "precision needs more records",
+                        parameter="within",
+                        value=within,
                     )
                 factor = 4.0
             else:
@@ -282,9 +286,11 @@ class _Solver:
                 break
             plan = self.at(n, following)
         if best is None:
-            raise InvalidInput(
-                f"within={within!r} was not reached by the plans tried, the last at "
-                f"epsilon={plan.epsilon:.3g}; give epsilon to see the widths there"
+            raise InvalidInputError(
+                "was not reached by the plans tried, the last at "
+                f"epsilon={plan.epsilon:.3g}; give epsilon to see the widths there",
+                parameter="within",
+                value=within,
             )
         return replace(best, within=wanted)
 
@@ -292,7 +298,9 @@ class _Solver:
         """Return the plan with the least n, to three digits, whose half-width is ``within``."""
         plan = self.at(10_000, epsilon)
         if plan.planned.unit == RECORDS:
-            raise InvalidInput("numbers of records are as certain whatever n is: give n, to find epsilon")
+            raise InvalidInputError(
+                "numbers of records are as certain whatever n is: give n, to find epsilon"
+            )
         wanted, place = self._start(plan, within, of)
         best: Plan | None = None
         for _ in range(MAX_STEPS):
@@ -309,10 +317,10 @@ class _Solver:
                 break
             plan = self.at(size if size < 1000 else math.ceil(round_digits(size)), epsilon)
         if best is None:
-            raise InvalidInput(
-                f"within={within!r} was not reached by the plans tried, the last at "
-                f"n={plan.n}; give n to see "
-                "the widths there"
+            raise InvalidInputError(
+                f"was not reached by the plans tried, the last at n={plan.n}; give n to see the widths there",
+                parameter="within",
+                value=within,
             )
         return replace(best, within=wanted)
 
@@ -356,7 +364,7 @@ class Split:
         ]
         left = self.epsilon - self.spent
         end = f"Together ε = {float(self.spent):g} of {float(self.epsilon):g}; {float(left):g} is left."
-        return "\n".join([*aligned(list(columns), list(zip(*columns.values(), strict=True))), "", end])
+        return "\n".join([*align_columns(list(columns), list(zip(*columns.values(), strict=True))), "", end])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the split as JSON values."""
@@ -407,13 +415,15 @@ def split(
     asked: dict[str, Question] = {}
     for name, given in questions.items():
         if sum(key in given for key in ("within", "weight", "epsilon")) > 1:
-            raise InvalidInput(f"question {name!r}: give one of epsilon, within and weight")
+            raise InvalidInputError(f"question {name!r}: give one of epsilon, within and weight")
         kind = given.get("kind", "proportions")
         own = {k: v for k, v in given.items() if k not in (*SPLIT_KEYS, "id", "kind", "title")}
         question = question_of(kind, own, f"question {name!r} ({kind})")
         if question.needs_delta and question.delta is None:
             if not delta:
-                raise InvalidInput(f"question {name!r} needs a δ: give the study one, such as delta='1e-6'")
+                raise InvalidInputError(
+                    f"question {name!r} needs a δ: give the study one, such as delta='1e-6'"
+                )
             question = replace(question, delta=str(delta / DELTA_PARTS))
         asked[name] = question
         if "epsilon" in given:
@@ -428,8 +438,8 @@ def split(
                     of=given.get("of"),
                     guess=given.get("guess"),
                 )
-            except InvalidInput as error:
-                raise InvalidInput(f"question {name!r}: {error}") from None
+            except InvalidInputError as error:
+                raise InvalidInputError(f"question {name!r}: {error}") from None
         else:
             weights[name] = as_epsilon(given.get("weight", 1), "weight")
     budgets = {
@@ -438,7 +448,7 @@ def split(
     left = epsilon - sum(budgets.values(), Fraction(0))
     if left < 0 or (weights and left <= 0):
         needs = ", ".join(f"{name} ε = {amount(value)}" for name, value in budgets.items())
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the budget ε = {float(epsilon):g} does not allow it: {needs}"
             f"{', and the others need some too' if weights else ''}; ask for wider intervals, for less, or "
             "have a larger budget"
@@ -448,28 +458,32 @@ def split(
     for name, question in asked.items():
         known = fixed.get(name)
         if isinstance(known, Plan):
-            shares.append(BudgetShare(name, known.question, known, _funded(questions[name], known.question)))
+            shares.append(
+                BudgetShare(name, known.question, known, _with_epsilon(questions[name], known.question))
+            )
             continue
         part = budgets[name] if name in budgets else round_digits(left * weights[name] / total, math.floor, 4)
         funded = replace(question, epsilon=part)
-        expected = _expected(funded, schema, questions[name], size)
-        shares.append(BudgetShare(name, funded, expected, _funded(questions[name], funded)))
+        expected = _plan_if_known(funded, schema, questions[name], size)
+        shares.append(BudgetShare(name, funded, expected, _with_epsilon(questions[name], funded)))
     return Split(tuple(shares), epsilon)
 
 
-def _funded(given: Mapping[str, Any], question: Question) -> dict[str, Any]:
+def _with_epsilon(given: Mapping[str, Any], question: Question) -> dict[str, Any]:
     """A question with its part of the budget, as a study file has it."""
     kept = {key: value for key, value in given.items() if key not in SPLIT_KEYS}
     return {**kept, "epsilon": str(question.exact_epsilon)}
 
 
-def _expected(question: Question, schema: Schema, given: Mapping[str, Any], n: int | None) -> Plan | None:
+def _plan_if_known(
+    question: Question, schema: Schema, given: Mapping[str, Any], n: int | None
+) -> Plan | None:
     """The plan of a question with its ε; None where n is not known or the kind has no plan."""
     if n is None:
         return None
     try:
         return plan(question, schema, epsilon=question.epsilon, n=n, guess=given.get("guess"))
-    except InvalidInput as error:
+    except InvalidInputError as error:
         if "no width can be planned" in str(error):
             return None
         raise

@@ -13,7 +13,7 @@ PATIENCE = 2.0
 """Seconds without a word."""
 
 
-def watched(items: Sequence[Item], what: str, show: bool | None = None) -> Iterator[Item]:
+def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -> Iterator[Item]:
     """The items, one by one; ``show``: whether to say how far they are, by default on a terminal."""
     shown = sys.stderr.isatty() if show is None else show
     patience, pause = (PATIENCE, 0.2) if show is None else (0.0, 0.0)

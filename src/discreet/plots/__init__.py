@@ -10,7 +10,7 @@ import numpy as np
 from discreet.answers.network import NetworkRelease
 from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet
-from discreet.errors import InvalidInput, TooLargeError, missing_extra
+from discreet.errors import InvalidInputError, TooLargeError, missing_extra
 from discreet.planning.audit import Audit
 from discreet.posterior_sampling.sample import Sample
 from discreet.regression._newton.fit import Fit
@@ -75,7 +75,7 @@ def _posterior_of_draws(sample: Sample, axes: Any, level: float) -> None:
     names, before = sample.names, sample.prior_marginals()
     try:
         laws = sample.marginals()
-    except (TooLargeError, InvalidInput):  # nobody knows what the draws say: they stand beside the prior
+    except (TooLargeError, InvalidInputError):  # nobody knows what the draws say: they stand beside the prior
         laws = before
     theta, drawn = np.linspace(*_ends(laws), 801), np.atleast_2d(sample.values.T).T
     colours = _densities(axes, names, laws, {"prior": before}, theta, level)
@@ -124,7 +124,7 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     """A line for each number of an answer, or of pooled groups (a caterpillar); a network's graph."""
     figure = answer.figure(level)
     if figure is None:
-        raise InvalidInput("there is nothing to draw here; its parts may have pictures of their own")
+        raise InvalidInputError("there is nothing to draw here; its parts may have pictures of their own")
     if figure.graph:
         return network(answer, ax)
     axes = _axes(ax)

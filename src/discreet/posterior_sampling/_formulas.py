@@ -12,63 +12,63 @@ from typing import Any
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _NAMES = ("exp", "log", "sqrt", "log1p", "expm1", "cosh", "sinh", "lgamma")
 _LONGEST, _LARGEST_POWER, _DEEPEST = 1000, 1000, 300
 
 
-def _checked(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
+def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
     """The same with numbers, variables, five operators and a few functions in it, and with bounded work.
 
     Numbers become floats, so that none grows without end; whole powers of a variable stay whole.
     """
     if depth > _DEEPEST:
-        raise InvalidInput("nested too deep")
+        raise InvalidInputError("nested too deep")
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return ast.Constant(float(value))
         case ast.Name(id=name) if name in variables:
             return node
         case ast.UnaryOp(op=ast.UAdd() | ast.USub()):
-            return ast.UnaryOp(node.op, _checked(node.operand, variables, depth + 1))
+            return ast.UnaryOp(node.op, _check(node.operand, variables, depth + 1))
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow()):
-            left, right = (_checked(side, variables, depth + 1) for side in (node.left, node.right))
+            left, right = (_check(side, variables, depth + 1) for side in (node.left, node.right))
             power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right
             varies = any(isinstance(part, ast.Name) for part in ast.walk(left))
             whole = power.value if isinstance(power, ast.Constant) else None
             if isinstance(node.op, ast.Pow) and varies and isinstance(whole, int):
                 if whole > _LARGEST_POWER:
-                    raise InvalidInput("too large a power")
+                    raise InvalidInputError("too large a power")
                 right = node.right
             return ast.BinOp(left, node.op, right)
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _NAMES:
-            return ast.Call(node.func, [_checked(argument, variables, depth + 1)], [])
-    raise InvalidInput("no part of a formula")
+            return ast.Call(node.func, [_check(argument, variables, depth + 1)], [])
+    raise InvalidInputError("no part of a formula")
 
 
 @lru_cache(maxsize=64)
-def compiled(text: str, variables: tuple[str, ...]) -> Any:
+def compile_formula(text: str, variables: tuple[str, ...]) -> Any:
     """A formula of these variables: numbers, + − * / ** and a few functions."""
     if not isinstance(text, str) or len(text) > _LONGEST:
-        raise InvalidInput(f"a formula is a text of at most {_LONGEST} characters")
+        raise InvalidInputError(f"a formula is a text of at most {_LONGEST} characters")
     try:
         parsed = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InvalidInput(f"{text!r} is no formula, such as 'log(1 + exp({variables[0]}))'") from None
+        raise InvalidInputError(f"{text!r} is no formula, such as 'log(1 + exp({variables[0]}))'") from None
     try:
-        checked = ast.Expression(_checked(parsed.body, variables))
+        checked = ast.Expression(_check(parsed.body, variables))
         return compile(ast.fix_missing_locations(checked), "formula", "eval")
-    except (InvalidInput, OverflowError, RecursionError):
+    except (InvalidInputError, OverflowError, RecursionError):
         allowed = f"use numbers, {', '.join(variables)}, + - * / ** and {', '.join(_NAMES)}"
-        raise InvalidInput(f"{text!r}: {allowed}") from None
+        raise InvalidInputError(f"{text!r}: {allowed}") from None
 
 
-def _evaluated(text: str, functions: dict[str, Any], values: dict[str, Any]) -> Any:
+def _evaluate(text: str, functions: dict[str, Any], values: dict[str, Any]) -> Any:
     try:
-        return eval(compiled(text, tuple(values)), {"__builtins__": {}}, {**functions, **values})
+        return eval(compile_formula(text, tuple(values)), {"__builtins__": {}}, {**functions, **values})
     except (ArithmeticError, RecursionError):
-        raise InvalidInput(f"{text!r} cannot be computed: one of its numbers is no number") from None
+        raise InvalidInputError(f"{text!r} cannot be computed: one of its numbers is no number") from None
 
 
 def _lgamma(z: Any) -> Any:
@@ -83,7 +83,7 @@ _IN_FLOATS = {name: getattr(np, name) for name in _NAMES[:-1]} | {"lgamma": _lga
 def in_floats(text: str, **values: Any) -> FloatArray:
     """The formula at some values of its variables, in floats as they are: doubles, or more where given."""
     with np.errstate(all="ignore"):
-        return np.asarray(_evaluated(text, _IN_FLOATS, values))
+        return np.asarray(_evaluate(text, _IN_FLOATS, values))
 
 
 def outermost(known: Any) -> Any:
@@ -112,4 +112,4 @@ def in_balls(text: str, **values: Any) -> Any:
     def exactly(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return lambda z: function(arb(z) if isinstance(z, float) else z)
 
-    return _evaluated(text, {name: exactly(function) for name, function in of.items()}, values)
+    return _evaluate(text, {name: exactly(function) for name, function in of.items()}, values)

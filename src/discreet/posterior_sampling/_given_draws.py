@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _DEPTH = 45.0
 """Statistics whose weight is below e^−45 of the largest are left out."""
@@ -36,14 +36,14 @@ def weighed_statistics(
     for _ in range(60):
         if whole and high - low <= _LISTED:
             nodes = np.arange(math.ceil(low), math.floor(high) + 1, dtype=np.float64)
-            return nodes, _normalised(log_weight(nodes))
+            return nodes, _normalise(log_weight(nodes))
         steps = np.geomspace(1e-15, 0.5, _SCANNED)
         scanned = low + (high - low) * np.concatenate([steps, 1 - steps[-2::-1]])
         scanned = scanned[(scanned > low) & (scanned < high)]
         values = log_weight(scanned)
         kept = np.flatnonzero(values > values.max() - _DEPTH)
         if not len(kept):
-            raise InvalidInput("these draws are possible under no statistic of the records")
+            raise InvalidInputError("these draws are possible under no statistic of the records")
         first, last = kept[0] - 1, kept[-1] + 1
         inner = low if first < 0 else float(scanned[first])
         outer = high if last >= len(scanned) else float(scanned[last])
@@ -60,9 +60,9 @@ def weighed_statistics(
     nodes = low + (high - low) * np.sin(angle) ** 2
     step = np.log((high - low) * math.pi / 2 / _NODES * np.sin(2 * angle))
     every = np.concatenate([listed, nodes])
-    return every, _normalised(log_weight(every) + np.concatenate([np.zeros(len(listed)), step]))
+    return every, _normalise(log_weight(every) + np.concatenate([np.zeros(len(listed)), step]))
 
 
-def _normalised(log_weights: FloatArray) -> FloatArray:
+def _normalise(log_weights: FloatArray) -> FloatArray:
     weight = np.exp(log_weights - log_weights.max())
     return np.asarray(weight / weight.sum(), dtype=np.float64)

@@ -17,8 +17,8 @@ import numpy as np
 from discreet._declarations import as_integer, as_size
 from discreet._numerics.search import boundary
 from discreet._typing import EpsilonLike
-from discreet.errors import InvalidInput
-from discreet.posterior_sampling.family import Family, Natural, added, start
+from discreet.errors import InvalidInputError
+from discreet.posterior_sampling.family import Family, Natural, add_scaled, start
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, posterior_sampler
 
 _MOST = 10**9
@@ -88,11 +88,11 @@ def plan_public(
     model = as_family(family, options)
     size, number = as_size(n), as_integer(public, "public")
     if number < 0:
-        raise InvalidInput(f"public={public!r} must not be negative")
+        raise InvalidInputError("must not be negative", parameter="public", value=public)
     own, record = model.natural(model.prior(prior)), _record(model, typical)
 
     def sampler(method: str, known: int, records: int = size) -> PosteriorSampler:
-        informed = model.from_natural(added(own, record, Fraction(known)))
+        informed = model.from_natural(add_scaled(own, record, Fraction(known)))
         return posterior_sampler(
             method, model, prior=informed, n=records, epsilon=epsilon, order=order, delta=delta
         )
@@ -100,7 +100,7 @@ def plan_public(
     def suffices(known: int) -> bool:
         try:
             return sampler("direct", known).r == 1
-        except InvalidInput:
+        except InvalidInputError:
             return False
 
     before, after = sampler("diffused", 0), sampler("diffused", number)
@@ -139,13 +139,13 @@ def _least(holds: Any, start: int) -> int | None:
 def _error(sampler: PosteriorSampler, record: Natural) -> float:
     """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
     model = sampler.family
-    eta = added(start(model, sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
+    eta = add_scaled(start(model, sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
     drawn = model.simulate(eta, _REHEARSALS, np.random.default_rng(0))
     found = []
     for one in drawn:
         try:
             law = model.given_draws(sampler.prior, sampler.n, sampler.r, sampler.m, model.value(one[None]))
-        except InvalidInput:
+        except InvalidInputError:
             return math.nan
         found.append(model.marginals(law)[0].std())
     return float(np.mean(found))

@@ -33,7 +33,7 @@ from discreet._randomness.entropy import Source
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
-from discreet.errors import DataError, InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInputError, TooLargeError
 from discreet.privacy.curves import Curve
 
 Natural: TypeAlias = tuple[Fraction, ...]
@@ -78,7 +78,7 @@ class Family(ABC):
     def prior(self, parameters: Any) -> Any:
         """The prior from its parameters, or the prior itself, checked."""
 
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+    def describe_prior(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         """The model and its prior in words for a report; ``prior`` and ``bounds`` as in a document."""
         if not self.words:
             return f"the family {self.name}{clipped_words(bounds)}", self._prior_in_words(prior)
@@ -97,7 +97,7 @@ class Family(ABC):
     def from_natural(self, eta: Natural) -> Any:
         """The prior or posterior with coordinates η."""
 
-    def informed(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
+    def with_public_records(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
         """The prior that knows public records too, read and clipped as private ones are.
 
         They cost no privacy, and private ones stand out less from such a prior. Never call it with
@@ -105,7 +105,7 @@ class Family(ABC):
         """
         statistic, number = self.read(public, column, options)
         own = self.natural(self.prior(prior))
-        return self.from_natural(added(own, self.contribution(statistic, number)))
+        return self.from_natural(add_scaled(own, self.contribution(statistic, number)))
 
     def read(self, data: Any, column: str | None, options: Given, **people: Any) -> tuple[Any, int]:
         """The exact sufficient statistic of records, and how many there are.
@@ -115,13 +115,15 @@ class Family(ABC):
         for option in options:
             if option not in self.reads:
                 takes = ", ".join(self.reads) or "none"
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{option!r} is not an option for the records of {self.name!r}; it takes: {takes}"
                 )
-        return self._gathered(data, column, options, people)
+        return self._sufficient_statistic(data, column, options, people)
 
     @abstractmethod
-    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Any, int]:
         """The statistic of what the family takes for records, and how many there are."""
 
     @property
@@ -164,7 +166,7 @@ class Family(ABC):
 
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
         """What is known of θ after draws from η₀/m + r ΣS(x): a law, or what ``marginals`` takes apart."""
-        raise InvalidInput(f"no posterior given draws is known for the family {self.name!r}")
+        raise InvalidInputError(f"no posterior given draws is known for the family {self.name!r}")
 
     def slow_given_draws(self, n: int, number: int) -> bool:
         """Whether intervals of ``number`` parameters given draws take minutes."""
@@ -221,7 +223,9 @@ class Family(ABC):
         if nearby is not None:  # of 0.2, which could protect records against others near by alone
             low, high = cast(NumberFamily, found).record_bounds
             if not 0 < as_exact(nearby, "nearby") <= Fraction(high) - Fraction(low):
-                raise InvalidInput(f"nearby={nearby!r} must be positive, at most the width of the bounds")
+                raise InvalidInputError(
+                    "must be positive, at most the width of the bounds", parameter="nearby", value=nearby
+                )
             keep(found, nearby=float(nearby))
         return found
 
@@ -242,10 +246,12 @@ class NumberFamily(Family):
         low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
         whole = self.records == "counts"
         if whole and not (low.is_integer() and high.is_integer()):
-            raise InvalidInput(f"bounds={self.bounds!r} of counts must be whole numbers")
+            raise InvalidInputError("of counts must be whole numbers", parameter="bounds", value=self.bounds)
         keep(self, bounds=bounds)
 
-    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Any, int]:
         """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
         whole, bounds = self.records == "counts", self.record_bounds
         summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
@@ -306,14 +312,14 @@ class ProfiledFamily(Family):
 
         ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
         """
-        exact, move = ball(epsilon), _moved(pair)
+        exact, move = ball(epsilon), _shift(pair)
         end = (exact + self._level(pair)) / ball(move)
         first, second = (self.tail(eta, end, move > 0) for eta in pair)
         return first - exact.exp() * second
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
         """The same in floats for many ε."""
-        move, level = _moved(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
+        move, level = _shift(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
         end = (epsilons + float(level.mid())) / float(move)
         first, second = (self.float_tail(eta, end, move > 0) for eta in pair)
         return in_floats(first, second, epsilons, float(max(map(self.size, pair))))
@@ -348,7 +354,7 @@ def both_orders(
     """The posteriors of pairs of statistics, each in both orders."""
     pairs = []
     for two in statistics:
-        first, second = (added(eta, family.contribution(own, n), r) for own in two)
+        first, second = (add_scaled(eta, family.contribution(own, n), r) for own in two)
         pairs += [(first, second), (second, first)]
     return pairs
 
@@ -376,7 +382,7 @@ def of_two(kind: type[Kind], parameters: Any, said: str) -> Kind:
     try:
         first, second = parameters
     except (TypeError, ValueError):
-        raise InvalidInput(f"prior={parameters!r} must be {said}") from None
+        raise InvalidInputError(f"must be {said}", parameter="prior", value=parameters) from None
     return kind(first, second)  # type: ignore[call-arg]
 
 
@@ -394,10 +400,10 @@ def sum_on_grid(summed: ClippedSum, bounds: tuple[float, float]) -> Fraction:
     return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
 
-def added(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:
+def add_scaled(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:
     """η + scale·more."""
     if len(more) != len(eta):
-        raise InvalidInput(f"the statistic has {len(more)} parts and the prior {len(eta)}")
+        raise InvalidInputError(f"the statistic has {len(more)} parts and the prior {len(eta)}")
     return tuple(own + scale * part for own, part in zip(eta, more, strict=True))
 
 
@@ -406,14 +412,14 @@ def clipped_words(bounds: Sequence[float] | None) -> str:
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
 
 
-def _moved(pair: Pair) -> Fraction:
+def _shift(pair: Pair) -> Fraction:
     """η_P − η_Q in the first coordinate that differs."""
     return next(p - q for p, q in zip(*pair, strict=True) if p != q)
 
 
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
     """D_λ(P‖Q) of two posteriors of a family; None where it is infinite."""
-    mixed = _mixed(pair, order)
+    mixed = _mix(pair, order)
     if not family.normalisable(mixed):
         return None
 
@@ -425,7 +431,7 @@ def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
     return enclose(value, absolute=1e-300)
 
 
-def _mixed(pair: Pair, order: Fraction) -> Natural:
+def _mix(pair: Pair, order: Fraction) -> Natural:
     """λη_P + (1−λ)η_Q."""
     return tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
 
@@ -443,7 +449,7 @@ class PosteriorCurve(Curve):
     def __post_init__(self) -> None:
         as_size(self.n)
         if not self.r > 0:
-            raise InvalidInput(f"r={self.r} must be positive")
+            raise InvalidInputError(f"r={self.r} must be positive")
 
     @property
     def work(self) -> float:
@@ -457,7 +463,7 @@ class PosteriorCurve(Curve):
         """About the order at which λη_P + (1−λ)η_Q leaves the normalisable set; ``renyi`` is ∞ there."""
 
         def inside(order: Fraction) -> bool:
-            return self.family.normalisable(_mixed(pair, order))
+            return self.family.normalisable(_mix(pair, order))
 
         if inside(Fraction(10) ** 9):
             return math.inf
@@ -496,7 +502,7 @@ class PosteriorCurve(Curve):
         family = Family.from_dict(parameters["family"])
         made = family.curve(eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
         if not isinstance(made, PosteriorCurve):
-            raise InvalidInput(f"the curve of {family.name!r} is another one")
+            raise InvalidInputError(f"the curve of {family.name!r} is another one")
         return made
 
 
@@ -541,7 +547,7 @@ class ProfiledCurve(PosteriorCurve):
 def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str | None = None) -> FloatArray:
     """Records that are ``number`` numbers each, as rows of finite doubles; one each may be a column."""
     if any(value is not None for value in people.values()):
-        raise InvalidInput("person= is for a column of numbers; here give one row for each person")
+        raise InvalidInputError("person= is for a column of numbers; here give one row for each person")
     if column is not None and number == 1:
         data = [as_number(value) for (value,) in read_rows(data, [column])]
     try:
@@ -553,7 +559,7 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
     if rows.ndim != 2 or not len(rows):
         raise DataError("vectors must be an array of numbers with a row for each record")
     if rows.shape[1] != number:
-        raise InvalidInput(f"a record must have {number} numbers, not {rows.shape[1]}")
+        raise InvalidInputError(f"a record must have {number} numbers, not {rows.shape[1]}")
     if not np.isfinite(rows).all():
         raise DataError("a record has a component that is missing or infinite; map it before")
     return rows

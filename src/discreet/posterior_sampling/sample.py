@@ -16,9 +16,9 @@ from discreet._documents.answer import Answer, Figure, Row, Series, Table, Words
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.posterior_sampling.family import Family, start
-from discreet.privacy.composite_curves import grouped
+from discreet.privacy.composite_curves import group_curve
 from discreet.privacy.composition import compose
 from discreet.privacy.curves import as_order
 from discreet.privacy.guarantee import Guarantee
@@ -153,7 +153,7 @@ class Sample(Answer):
             return []
         try:
             return self.rows(level)
-        except (TooLargeError, InvalidInput):
+        except (TooLargeError, InvalidInputError):
             return []
 
     @property
@@ -182,7 +182,7 @@ class Sample(Answer):
         """What was drawn, from what, and how the figures are to be taken."""
         number = "One draw" if len(self.drawn) == 1 else f"{len(self.drawn)} draws"
         many = "s" if len(self.drawn) > 1 else ""
-        model, prior = self.model.described(self.prior, self.bounds)
+        model, prior = self.model.describe_prior(self.prior, self.bounds)
         note = (
             f"{number} from the posterior of n = {self.n:,} records {'were' if many else 'was'} published "
             f"(record weight r = {self.r:.4g}, prior divided by m = {self.m:.4g}). A draw is a plausible "
@@ -239,10 +239,10 @@ class Sample(Answer):
             raise ValueError("r and m must be above 0 and at most 1, and the grid positive")
         if not isinstance(self.target, dict) or not set(self.target) <= {"epsilon", "delta", "order"}:
             raise ValueError("its target is malformed")
-        if len(self.drawn) == 1 and self.target and self.target != self._reached():
+        if len(self.drawn) == 1 and self.target and self.target != self._met_target():
             raise ValueError("it claims another target than its guarantee meets")
 
-    def _reached(self) -> dict[str, Any]:
+    def _met_target(self) -> dict[str, Any]:
         """The target that its guarantee meets, as far as it has one."""
         if "order" in self.target:
             return {"epsilon": self.target["epsilon"], "order": as_order(self.target["order"])}
@@ -260,7 +260,7 @@ class Sample(Answer):
             most = people_bound(claimed.assumptions, claimed.unit)
             if most is None:
                 raise ValueError("it claims to protect people, and names no bound on their records")
-            curve, relation, unit = grouped(curve, most), claimed.relation, claimed.unit
+            curve, relation, unit = group_curve(curve, most), claimed.relation, claimed.unit
         basis = f"{self.sampler} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
         one = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)
         together = compose([one], count=len(self.drawn))

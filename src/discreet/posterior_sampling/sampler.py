@@ -29,10 +29,10 @@ from discreet._randomness.entropy import OSEntropy, private_source
 from discreet._registry import FAMILIES
 from discreet._text import nearest
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, PrivacyWarning
-from discreet.posterior_sampling.family import Family, Natural, added, public_prior, start
+from discreet.errors import InvalidInputError, PrivacyWarning
+from discreet.posterior_sampling.family import Family, Natural, add_scaled, public_prior, start
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
-from discreet.privacy.composite_curves import grouped
+from discreet.privacy.composite_curves import group_curve
 from discreet.privacy.composition import compose
 from discreet.privacy.curves import Curve, Target
 from discreet.privacy.guarantee import Guarantee
@@ -71,7 +71,7 @@ class PosteriorSampler:
     def _eta(self, statistic: Any, n: int | None = None) -> Natural:
         """η₀/m + r ΣS(x) of all records, or of n."""
         more = self.family.contribution(statistic, self.n if n is None else n)
-        return added(start(self.family, self.prior, self.m), more, Fraction(self.r))
+        return add_scaled(start(self.family, self.prior, self.m), more, Fraction(self.r))
 
     def draw(self, statistic: Any, size: int = 1, entropy: OSEntropy | None = None) -> FloatArray:
         """``size`` private draws of θ; together they cost ``price(size)``.
@@ -114,7 +114,7 @@ class PosteriorSampler:
         """
         statistic, n = self.family.read(data, column, options)
         if n != self.n:
-            raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+            raise InvalidInputError(f"n={self.n} was declared but the data have another number of records")
         return statistic
 
     def after_breach(self, statistic: Any, leaked: int) -> Guarantee:
@@ -125,9 +125,11 @@ class PosteriorSampler:
         """
         number = as_integer(leaked, "leaked")
         if not 0 < number < self.n:
-            raise InvalidInput(f"leaked={leaked!r} must be between 1 and n − 1 = {self.n - 1}")
+            raise InvalidInputError(
+                f"must be between 1 and n − 1 = {self.n - 1}", parameter="leaked", value=leaked
+            )
         if self.guarantee.relation is Relation.REPLACE_PERSON:
-            raise InvalidInput("after_breach is about single records, and this guarantee about people")
+            raise InvalidInputError("after_breach is about single records, and this guarantee about people")
         curve = self.family.curve(self._eta(statistic, number), self.n - number, Fraction(self.r))
         basis = f"{self.guarantee.basis}, for the others when {number} of {self.n} records are known"
         return replace(self.guarantee, exact_epsilon=None, exact_delta=Fraction(0), basis=basis, curve=curve)
@@ -171,23 +173,25 @@ def posterior_sampler(
     target = _target(name, epsilon, order, delta, size)
 
     def loss(r: float, m: float) -> Curve:
-        return grouped(model.curve(start(model, law, m), size, Fraction(r)), members)
+        return group_curve(model.curve(start(model, law, m), size, Fraction(r)), members)
 
     if target and target.order is not None and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
-        raise InvalidInput(
-            f"per_person={per_person!r} with order: group privacy bounds no Rényi divergence of the family "
-            f"{model.name!r}; give delta instead"
+        raise InvalidInputError(
+            "with order: group privacy bounds no Rényi divergence of the family "
+            f"{model.name!r}; give delta instead",
+            parameter="per_person",
+            value=per_person,
         )
     r, m = _scalings(name, loss, target)
     curve, eta = loss(r, m), start(model, law, m)
     if target is None and model.assumed and math.isinf(curve.rdp(1.001)):  # it was bounded numerically
-        raise InvalidInput(
+        raise InvalidInputError(
             f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
             "take narrower bounds, fewer records, or more prior weight"
         )
     cell = model.grid(eta, size, Fraction(r)) if grid is None else as_epsilon(grid, "grid")
     if model.is_share and (1 / cell).denominator != 1:
-        raise InvalidInput(f"grid={cell} must be 1 divided by a whole number: cells that fill [0, 1]")
+        raise InvalidInputError(f"grid={cell} must be 1 divided by a whole number: cells that fill [0, 1]")
     spent = target.epsilon if target and target.order is None else None
     if target and spent and r == m == 1:  # the posterior itself, which may need less than it was allowed
         spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)
@@ -206,7 +210,7 @@ def check_target(
 ) -> None:
     """Refuses a sampler or a target that cannot be, whatever the number of records."""
     if name not in DRAW_METHODS:
-        raise InvalidInput(f"sampler {name!r} is unknown{nearest(name, DRAW_METHODS)}")
+        raise InvalidInputError(f"sampler {name!r} is unknown{nearest(name, DRAW_METHODS)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # of δ above 1/n: n is not known here
         _target(name, epsilon, order, delta, 1)
@@ -217,17 +221,17 @@ def _target(
 ) -> Target | None:
     """What is to be reached; None where ``direct`` is taken as it is."""
     if order is not None and delta is not None:
-        raise InvalidInput("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
+        raise InvalidInputError("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
     if epsilon is None and (order is not None or delta is not None):
-        raise InvalidInput("epsilon is missing: a target is epsilon with order, or epsilon with delta")
+        raise InvalidInputError("epsilon is missing: a target is epsilon with order, or epsilon with delta")
     if epsilon is None and name != "direct":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{name!r} needs a target: epsilon with order (Rényi privacy), or epsilon with delta"
         )
     if epsilon is None:
         return None
     if order is None and delta is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
             "for Rényi privacy of that order, or delta=1e-6"
         )
@@ -237,23 +241,27 @@ def _target(
 def as_family(family: str | Family, options: dict[str, Any]) -> Family:
     if isinstance(family, Family):
         if options:
-            raise InvalidInput(f"{', '.join(sorted(options))}: a family object has its own options already")
+            raise InvalidInputError(
+                f"{', '.join(sorted(options))}: a family object has its own options already"
+            )
         FAMILIES.check_made(family.name)
         nearby = getattr(family, "nearby", None)
         if nearby is not None:
-            raise InvalidInput(f"nearby={nearby!r} is no longer made: it is read from documents")
+            raise InvalidInputError(
+                "is no longer made: it is read from documents", parameter="nearby", value=nearby
+            )
         return family
     cls: type[Family] = FAMILIES[family]
     known = {own.name for own in fields(cls) if own.init}
     for option in options:
         if option not in known:
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-            raise InvalidInput(f"{option!r} is not an option of family {family!r}; {takes}")
+            raise InvalidInputError(f"{option!r} is not an option of family {family!r}; {takes}")
     for own in fields(cls):
         needed = own.default is MISSING and own.default_factory is MISSING and own.name != "bounds"
         if needed and own.name not in options:
             what = ", the known standard deviation of one record" if own.name == "sigma" else ""
-            raise InvalidInput(f"family {family!r} needs {own.name}={what}")
+            raise InvalidInputError(f"family {family!r} needs {own.name}={what}")
     return cls(**{**({"bounds": None} if "bounds" in known else {}), **options})
 
 
@@ -269,7 +277,7 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
     if target.met(full):
         return 1.0, 1.0
     if name == "direct":
-        raise InvalidInput(
+        raise InvalidInputError(
             f"'direct' does not reach the target: it gives {target.reached(full)}. "
             "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
             "data (prior.updated_with_public) help too"
@@ -278,7 +286,7 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
         lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST, relative=_RELATIVE
     )
     if not rough:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
             f"{target.reached(curve(_SMALLEST))}"
         )
@@ -286,5 +294,7 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
     found = certain(lambda scale: target.met(curve(scale)), (rough * (1 - share) for share in retreats))
     if found is None:
         best = target.reached(curve(rough / 2**59))
-        raise InvalidInput(f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}")
+        raise InvalidInputError(
+            f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}"
+        )
     return (found, 1.0) if name == "diffused" else (1.0, found)

@@ -182,7 +182,7 @@ class _Law:
     def __lt__(self, other: _Law) -> bool:
         return len(self.masses) < len(other.masses)
 
-    def convolved(self, other: _Law) -> _Law:
+    def convolve(self, other: _Law) -> _Law:
         a, b = self.masses, other.masses
         error = 1.001 * (self.error + other.error)
         if len(a) * len(b) <= _DIRECT or min(len(a), len(b)) <= 16:
@@ -214,9 +214,9 @@ class _Law:
     def power(self, count: int) -> _Law:
         square, result = self, self if count & 1 else None
         while count := count >> 1:
-            square = square.convolved(square)
+            square = square.convolve(square)
             if count & 1:
-                result = square if result is None else result.convolved(square)
+                result = square if result is None else result.convolve(square)
         assert result is not None
         return result
 
@@ -287,7 +287,7 @@ class Composition:
             heapq.heapify(heap)
             while len(heap) > 1:
                 shortest = heapq.heappop(heap)
-                heapq.heapreplace(heap, shortest.convolved(heap[0]))
+                heapq.heapreplace(heap, shortest.convolve(heap[0]))
             if len(self._laws) > 8:
                 self._laws.clear()
             self._laws[tilt] = heap[0], log_scale

@@ -17,7 +17,7 @@ import numpy as np
 from discreet._declarations import as_rational
 from discreet._numerics.enclosures import up
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy._convolution import Composition
 from discreet.privacy.curves import Approximate, Curve, Gaussian, as_delta
 
@@ -30,7 +30,7 @@ _TINY = 1e-13  # where what is counted as an infinite loss may decide
 
 def _as_count(value: int, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"{name}={value!r} must be a whole number, at least 1")
+        raise InvalidInputError("must be a whole number, at least 1", parameter=name, value=value)
 
 
 class _Derived(Curve):
@@ -41,21 +41,21 @@ class _Derived(Curve):
     def inner(self) -> tuple[Curve, ...]: ...
 
     @abstractmethod
-    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+    def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
         """The profile by those of the inner curves."""
 
     def profile(self, epsilon: float) -> float:
         def sure(curve: Curve, at: FloatArray) -> FloatArray:
             return np.array([curve.delta_at(float(at[0]))])
 
-        return float(self.derived(sure, np.array([epsilon]))[0])
+        return float(self.derive_profile(sure, np.array([epsilon]))[0])
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        return self.derived(lambda curve, at: curve.profiles(at), epsilons)
+        return self.derive_profile(lambda curve, at: curve.profiles(at), epsilons)
 
     @property
-    def vectorised(self) -> bool:
-        return all(curve.vectorised for curve in self.inner)
+    def is_vectorised(self) -> bool:
+        return all(curve.is_vectorised for curve in self.inner)
 
     @property
     def work(self) -> float:
@@ -71,7 +71,7 @@ class Largest(_Derived):
 
     def __post_init__(self) -> None:
         if not self.curves:
-            raise InvalidInput("the largest of no curves is no curve")
+            raise InvalidInputError("the largest of no curves is no curve")
 
     @property
     def inner(self) -> tuple[Curve, ...]:
@@ -84,7 +84,7 @@ class Largest(_Derived):
     def renyi(self, order: float) -> float:
         return max(curve.renyi(order) for curve in self.curves)
 
-    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+    def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
         return np.asarray(np.max([profiles(curve, epsilons) for curve in self.curves], axis=0))
 
     @property
@@ -122,7 +122,7 @@ class Group(_Around):
         own = self.curve.end
         return self.size * own if own < math.inf and self.curve.delta_at(own) == 0 else math.inf
 
-    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+    def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
         delta = profiles(self.curve, epsilons / self.size)
         small = np.clip(epsilons, 1e-9, _INFINITE_LOSS)  # at 0 the ratio is the size; it grows
         ratio = np.expm1(small) / np.expm1(small / self.size) * (1 + 1e-12)
@@ -130,7 +130,7 @@ class Group(_Around):
         return np.asarray(np.where(delta == 0, 0.0, grown), dtype=np.float64)
 
 
-def grouped(curve: Curve, size: int) -> Curve:
+def group_curve(curve: Curve, size: int) -> Curve:
     """The loss of ``size`` records at once: sμ where it is Gaussian, else by group privacy."""
     if size == 1:
         return curve
@@ -154,7 +154,7 @@ class Inexact(_Around):
 
     @property
     def work(self) -> float:
-        return self.curve.work * (2 if self.curve.vectorised else 500)
+        return self.curve.work * (2 if self.curve.is_vectorised else 500)
 
     @cached_property
     def end(self) -> float:
@@ -164,7 +164,7 @@ class Inexact(_Around):
         epsilons = np.linspace(0.0, min(_INFINITE_LOSS, self.curve.end), 1 << 15)
         return float(epsilons[np.argmin(self._with_tau(self.curve.profiles(epsilons), epsilons))])
 
-    def derived(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+    def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
         at = np.minimum(epsilons, self.end)
         return self._with_tau(profiles(self.curve, at), at)
 
@@ -198,7 +198,7 @@ class Tabulated(Curve):
             and 0 <= self.epsilons[0] <= self.epsilons[-1] < math.inf
             and all(0 <= delta <= 1 for delta in self.deltas)
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 "a table of a profile needs increasing epsilons from 0 on, and deltas in [0, 1]"
             )
 
@@ -237,14 +237,14 @@ class Composed(Curve):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise InvalidInput("a composition of no curves is no curve")
+            raise InvalidInputError("a composition of no curves is no curve")
         for _, count in self.parts:
             _as_count(count, "count")
 
     @property
     def work(self) -> float:
         each = (
-            5e-4 if curve.response else 0.1 if curve.vectorised else 100 * curve.work
+            5e-4 if curve.response else 0.1 if curve.is_vectorised else 100 * curve.work
             for curve, _ in self.parts
         )
         return 0.1 + sum(each)
@@ -310,7 +310,7 @@ class Composed(Curve):
         return sum(known, Fraction(0)) if len(known) == len(self.parts) else None
 
 
-def composed(spent: Sequence[tuple[Curve, int]]) -> Curve:
+def compose_curves(spent: Sequence[tuple[Curve, int]]) -> Curve:
     """One curve for all that was spent: Gaussians as one Gaussian, equal curves counted together."""
     counts: dict[Curve, int] = {}
     squares = Fraction(0)

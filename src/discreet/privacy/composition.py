@@ -16,8 +16,8 @@ from typing import Any, Literal
 from discreet._declarations import Relation, as_epsilon, as_positive, as_relation, as_unit
 from discreet._numerics.search import boundary
 from discreet._typing import EpsilonLike
-from discreet.errors import BudgetExceededError, InvalidInput, NotPrivateError
-from discreet.privacy.composite_curves import Largest, composed
+from discreet.errors import BudgetExceededError, InvalidInputError, NotPrivateError
+from discreet.privacy.composite_curves import Largest, compose_curves
 from discreet.privacy.curves import as_probability
 from discreet.privacy.guarantee import Guarantee
 
@@ -48,7 +48,7 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
         delta if finite else Fraction(0),
         basis=f"composition of {times * len(parts)} outputs",
         assumptions=_assumptions(parts),
-        curve=composed([(part.known, times) for part in parts]),
+        curve=compose_curves([(part.known, times) for part in parts]),
         unit=unit,
     )
 
@@ -64,7 +64,7 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     parts, relation, unit = _common(guarantees)
     if len(parts) > 1 and relation is not Relation.ADD_REMOVE:
         if not relation.implies(Relation.WITHIN_GROUP):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"guarantees for {parts[0].protects} say nothing of whatever else a record may be within its "
                 "part: compose(…) adds them up"
             )
@@ -117,9 +117,9 @@ class Odometer:
         self.cap = as_epsilon(epsilon)
         self.delta = as_probability(delta)
         if accounting not in ("sum", "renyi"):
-            raise InvalidInput(f"accounting={accounting!r} must be 'sum' or 'renyi'")
+            raise InvalidInputError("must be 'sum' or 'renyi'", parameter="accounting", value=accounting)
         if accounting == "renyi" and not self.delta:
-            raise InvalidInput("accounting='renyi' needs a delta above 0, such as 1e-6")
+            raise InvalidInputError("accounting='renyi' needs a delta above 0, such as 1e-6")
         self.relation = as_relation(relation)
         self.unit = as_unit(unit, self.relation)
         self.accounting = accounting
@@ -136,7 +136,7 @@ class Odometer:
             raise NotPrivateError("the output has no privacy guarantee: no budget admits it")
         if guarantee.unit != self.unit or not guarantee.relation.implies(self.relation):
             own = Guarantee(Fraction(0), self.relation, unit=self.unit).protects
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a guarantee for {guarantee.protects} cannot be spent from a budget for {own}"
             )
         total = self._after(guarantee)
@@ -161,7 +161,7 @@ class Odometer:
                 for spent, order in zip(self._total, self.orders, strict=True)
             )
         if guarantee.exact_epsilon is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "the guarantee is a curve without a pair (epsilon, delta): choose one with "
                 "guarantee.to_dp(delta), or use accounting='renyi'"
             )
@@ -197,7 +197,7 @@ class Odometer:
 
 def _check_guarantee(given: object) -> None:
     if not isinstance(given, Guarantee):
-        raise InvalidInput(f"{type(given).__name__} is not a Guarantee; give mechanism.guarantee")
+        raise InvalidInputError(f"{type(given).__name__} is not a Guarantee; give mechanism.guarantee")
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
@@ -205,9 +205,11 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
     try:
         parts = list(guarantees)
     except TypeError:
-        raise InvalidInput("guarantees must be a list of guarantees, such as [mechanism.guarantee]") from None
+        raise InvalidInputError(
+            "guarantees must be a list of guarantees, such as [mechanism.guarantee]"
+        ) from None
     if not parts:
-        raise InvalidInput("there is nothing to compose: give at least one guarantee")
+        raise InvalidInputError("there is nothing to compose: give at least one guarantee")
     for part in parts:
         _check_guarantee(part)
     units = {part.unit for part in parts}
@@ -219,7 +221,7 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
     hint = ""
     if Relation.REPLACE_PERSON in relations and relations <= {Relation.REPLACE_ONE, Relation.REPLACE_PERSON}:
         hint = ", or state all of them for the same people, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"the guarantees are for different relations or units ({different}) and cannot be composed: say what "
         f"each is for{hint}"
     )

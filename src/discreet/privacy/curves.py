@@ -27,7 +27,7 @@ from discreet._numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet._numerics.search import RETREATS, boundary, certain, least
 from discreet._registry import CURVES
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _LARGEST_ORDER = 1e7
 _DEEPEST = 40
@@ -70,7 +70,7 @@ class Curve(ABC):
         return None
 
     @property
-    def vectorised(self) -> bool:
+    def is_vectorised(self) -> bool:
         """Whether ``profiles`` costs about as much as ``profile``."""
         return True
 
@@ -87,14 +87,14 @@ class Curve(ABC):
     def from_dict(cls, content: Mapping[str, Any]) -> Curve:
         """The curve that :meth:`to_dict` described; what is malformed or out of range is refused."""
         if _too_deep(content):
-            raise InvalidInput(f"a privacy curve is nested more than {_DEEPEST} deep")
+            raise InvalidInputError(f"a privacy curve is nested more than {_DEEPEST} deep")
         parameters = dict(content)
         kind = parameters.pop("kind")
         if not isinstance(kind, str) or kind not in CURVES:
-            raise InvalidInput(f"a privacy curve of kind {kind!r} is unknown; update discreet")
+            raise InvalidInputError(f"a privacy curve of kind {kind!r} is unknown; update discreet")
         family: type[Curve] = CURVES[kind]
         if is_dataclass(family) and set(parameters) != {part.name for part in fields(family)}:
-            raise InvalidInput(f"a privacy curve of kind {kind!r} has a part too many or too few")
+            raise InvalidInputError(f"a privacy curve of kind {kind!r} has a part too many or too few")
         return family._build(parameters)
 
     @classmethod
@@ -125,7 +125,7 @@ class Curve(ABC):
         """The smallest δ known for which the output is (ε, δ)-private."""
         epsilon = float(epsilon)
         if not (epsilon >= 0 and math.isfinite(epsilon)):
-            raise InvalidInput(f"epsilon={epsilon!r} must be a finite number, at least 0")
+            raise InvalidInputError("must be a finite number, at least 0", parameter="epsilon", value=epsilon)
         return min(1.0, self.profile(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
@@ -191,13 +191,15 @@ def _too_deep(content: Any) -> bool:
 def as_order(order: float) -> float:
     """A Rényi order λ: a number from 1 on; 1 is that of Kullback–Leibler privacy."""
     if not 1 <= (value := as_float(order)) < math.inf:
-        raise InvalidInput(f"order={order!r} must be a finite number, at least 1, such as 10")
+        raise InvalidInputError(
+            "must be a finite number, at least 1, such as 10", parameter="order", value=order
+        )
     return value
 
 
 def as_delta(delta: Any, name: str = "delta") -> float:
     if not 0 <= (value := as_float(delta)) < 1:
-        raise InvalidInput(f"{name}={delta!r} must be a probability below 1, such as 1e-6")
+        raise InvalidInputError("must be a probability below 1, such as 1e-6", parameter=name, value=delta)
     return value
 
 
@@ -205,7 +207,7 @@ def as_probability(delta: EpsilonLike) -> Fraction:
     """δ as an exact number below 1; 0 is one."""
     exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
     if exact >= 1:
-        raise InvalidInput(f"delta={delta!r} must be a probability below 1, such as 1e-6")
+        raise InvalidInputError("must be a probability below 1, such as 1e-6", parameter="delta", value=delta)
     return exact
 
 
@@ -317,7 +319,7 @@ def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
     found = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
     if found is None:
         target = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
-        raise InvalidInput(f"{target}: no Gaussian loss meets the target")
+        raise InvalidInputError(f"{target}: no Gaussian loss meets the target")
     return found
 
 

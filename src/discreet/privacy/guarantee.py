@@ -22,8 +22,8 @@ from discreet._html import card, paragraph
 from discreet._numerics.enclosures import down, round_up, up
 from discreet._text import amount
 from discreet._typing import EpsilonLike
-from discreet.errors import InvalidInput, TooLargeError
-from discreet.privacy.composite_curves import Group, grouped
+from discreet.errors import InvalidInputError, TooLargeError
+from discreet.privacy.composite_curves import Group, group_curve
 from discreet.privacy.curves import Approximate, Curve, as_probability
 
 _PATIENCE = 6.0
@@ -80,7 +80,7 @@ class Guarantee:
         object.__setattr__(self, "is_private", finite or self.curve is not None)
         for text in (self.basis, *self.assumptions):
             if not (isinstance(text, str) and text.isprintable()):
-                raise InvalidInput("basis and assumptions must be text without control characters")
+                raise InvalidInputError("basis and assumptions must be text without control characters")
 
     @property
     def epsilon(self) -> float:
@@ -96,7 +96,7 @@ class Guarantee:
         if self.curve is not None:
             return self.curve
         if self.exact_epsilon is None:
-            raise InvalidInput("there is no differential privacy guarantee to convert")
+            raise InvalidInputError("there is no differential privacy guarantee to convert")
         return Approximate(self.exact_epsilon, self.exact_delta)
 
     def rdp(self, order: float) -> float:
@@ -134,7 +134,7 @@ class Guarantee:
             return replace(self, exact_delta=exact, curve=self.known)  # the pair itself is the best known
         if math.isinf(epsilon):
             reached = f"the smallest delta reached is about {self.delta_at(1000):.3g}"
-            raise InvalidInput(f"delta={float(exact):g}: there is no finite epsilon; {reached}")
+            raise InvalidInputError(f"delta={float(exact):g}: there is no finite epsilon; {reached}")
         return replace(self, exact_epsilon=round_up(epsilon), exact_delta=exact, curve=self.known)
 
     def zcdp(self) -> Fraction | None:
@@ -159,7 +159,7 @@ class Guarantee:
                 grown = Group(Approximate(self.exact_epsilon, delta), members).delta_at(float(epsilon))
                 delta = min(Fraction(1), round_up(grown))
             pair = {"exact_epsilon": epsilon, "exact_delta": delta}
-        curve = None if self.curve is None else grouped(self.curve, members)
+        curve = None if self.curve is None else group_curve(self.curve, members)
         basis = f"group privacy for {members} records; {self.basis}"
         return replace(self, basis=basis, curve=curve, **pair)
 
@@ -171,7 +171,7 @@ class Guarantee:
         """
         grown = self.group(at_most)
         if self.relation not in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
-            raise InvalidInput(f"a guarantee for {self.relation} says nothing about a whole person")
+            raise InvalidInputError(f"a guarantee for {self.relation} says nothing about a whole person")
         whom = "the records" if self.unit is None else f"those with the same {self.unit!r}"
         said = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {whom}"
         return replace(
@@ -181,7 +181,9 @@ class Guarantee:
     def within_group(self, note: str) -> Guarantee:
         """The same for what one record, or person, says given its public group; ``note`` names the group."""
         if not self.relation.implies(Relation.WITHIN_GROUP):
-            raise InvalidInput(f"a guarantee for {self.relation} implies none for {Relation.WITHIN_GROUP}")
+            raise InvalidInputError(
+                f"a guarantee for {self.relation} implies none for {Relation.WITHIN_GROUP}"
+            )
         assumptions = tuple(dict.fromkeys((*self.assumptions, note)))
         return replace(self, relation=Relation.WITHIN_GROUP, assumptions=assumptions)
 
@@ -201,22 +203,22 @@ class Guarantee:
 
         Raises
         ------
-        InvalidInput
+        InvalidInputError
             If the relation or the unit does not follow from that of ``cost``; if a curve is given that is
             not its own, nor that of a larger Gaussian loss; or if the pair (ε, δ) is below its profile.
         """
         if not self.is_private:
             return
         if not cost.is_private:
-            raise InvalidInput(f"it claims {self}, and what it publishes has no guarantee")
+            raise InvalidInputError(f"it claims {self}, and what it publishes has no guarantee")
         cost = cost.stated_for(self)
         own, known = self.curve, cost.known
         if own is not None and own not in (known, cost.curve) and not _is_above(own, known):
-            raise InvalidInput("it claims another privacy curve than what it publishes has")
+            raise InvalidInputError("it claims another privacy curve than what it publishes has")
         if self.exact_epsilon is None or self._is_dominated_by(cost):
             return
         if known.work > _PATIENCE or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):
-            raise InvalidInput(f"it claims {self}, and what it publishes costs more")
+            raise InvalidInputError(f"it claims {self}, and what it publishes costs more")
 
     def _is_dominated_by(self, cost: Guarantee) -> bool:
         """Whether the pair (ε, δ) is, part by part, no less than that of ``cost``."""
@@ -235,7 +237,7 @@ class Guarantee:
             single = self.relation is Relation.REPLACE_ONE
             if single or self.relation is claim.relation is Relation.WITHIN_GROUP:
                 return replace(self.group(most), relation=claim.relation, unit=claim.unit)
-        raise InvalidInput(
+        raise InvalidInputError(
             f"it claims {claim.protects}, and what it publishes is for {self.protects}"
             + (" and names no bound on the records of a person" if people and most is None else "")
         )
@@ -315,7 +317,7 @@ class Guarantee:
     def from_dict(cls, content: Mapping[str, Any]) -> Guarantee:
         known = {"epsilon", "delta", "relation", "unit", "basis", "assumptions", "curve"}
         if extra := set(content) - known:
-            raise InvalidInput(f"a guarantee has no part {min(map(str, extra))!r}; update discreet")
+            raise InvalidInputError(f"a guarantee has no part {min(map(str, extra))!r}; update discreet")
         return cls(
             exact_epsilon=content["epsilon"],
             relation=content["relation"],

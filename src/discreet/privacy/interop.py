@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from discreet._numerics.enclosures import up
-from discreet.errors import InvalidInput, missing_extra
+from discreet.errors import InvalidInputError, missing_extra
 from discreet.privacy.composite_curves import Composed
 from discreet.privacy.curves import Approximate, Curve
 
@@ -35,7 +35,7 @@ def dp_event(curve: Curve) -> Any:
         return events.ComposedDpEvent(
             [event if count == 1 else events.SelfComposedDpEvent(event, count) for event, count in parts]
         )
-    raise InvalidInput(
+    raise InvalidInputError(
         f"dp-accounting has no event for a curve of kind {curve.kind!r}; it has them for pure epsilon, for "
         "Gaussian losses and for compositions of these. Convert instead: guarantee.epsilon_at(delta)"
     )
@@ -70,7 +70,7 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
         measure, several = dp.fixed_smoothed_max_divergence(), False
         loss = lambda records: pair if records else (0.0, 0.0)  # noqa: E731
     else:
-        raise InvalidInput(
+        raise InvalidInputError(
             "OpenDP has no measure for this curve; convert it to one pair: guarantee.to_dp(delta)"
         )
 

@@ -34,7 +34,7 @@ except ImportError:
 __all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "bambi_family", "observe"]
 
 
-def _remembered(both: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+def _remember_last(both: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
     """The last answer is kept: PyTensor asks for the value and for the derivative one after the other."""
     last: list[Any] = [None, None]
 
@@ -95,7 +95,7 @@ class _Face(ABC):
     """``Noisy…(name, …, observed=…)`` inside a model, ``Noisy….dist(…)`` outside of one."""
 
     def __new__(cls, name: str, *parameters: Any, **options: Any) -> Any:
-        arguments, made = cls._made(*parameters)
+        arguments, made = cls._parts(*parameters)
         observed = options.get("observed")
         if isinstance(observed, np.ndarray | Sequence):
             cls._check(np.asarray(observed, dtype=np.float64), *parameters)
@@ -104,7 +104,7 @@ class _Face(ABC):
     @classmethod
     def dist(cls, *parameters: Any, **options: Any) -> Any:
         """The distribution without a name."""
-        arguments, made = cls._made(*parameters)
+        arguments, made = cls._parts(*parameters)
         return pm.CustomDist.dist(*arguments, **made, **options)
 
     @staticmethod
@@ -114,7 +114,7 @@ class _Face(ABC):
 
     @staticmethod
     @abstractmethod
-    def _made(*parameters: Any) -> tuple[list[Any], dict[str, Any]]:
+    def _parts(*parameters: Any) -> tuple[list[Any], dict[str, Any]]:
         """The parameter, and what makes the distribution."""
 
 
@@ -137,7 +137,7 @@ class NoisyPoisson(_Face):
     """
 
     @staticmethod
-    def _made(rate: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
+    def _parts(rate: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         return _cells(noise, rate, lambda rng, rate, size: rng.poisson(rate, size=size))
 
 
@@ -145,7 +145,7 @@ class NoisyBinomial(_Face):
     """``NoisyBinomial(name, total, probs, noise)``: binomial counts of public sizes with noise."""
 
     @staticmethod
-    def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
+    def _parts(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         sizes = Binomial(total, "total").sizes
         whole = sizes.astype(np.int64)
         return _cells(noise, probs, lambda rng, probs, size: rng.binomial(whole, probs, size=size), sizes)
@@ -160,7 +160,7 @@ class NoisyMultinomial(_Face):
             NoisyCells(row, as_noise(parameters[-1]), Multinomial(as_integer(parameters[0], "total")))
 
     @staticmethod
-    def _made(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
+    def _parts(total: Any, probs: Any, noise: Any) -> tuple[list[Any], dict[str, Any]]:
         law, n = as_noise(noise), Multinomial(as_integer(total, "total")).total
 
         def both(z: Any, probs: Any) -> tuple[Any, Any]:
@@ -173,7 +173,7 @@ class NoisyMultinomial(_Face):
             return law.draw(counts.astype(np.float64), rng)
 
         return [probs], {
-            "logp": _LogProb(_remembered(both), lost=1),
+            "logp": _LogProb(_remember_last(both), lost=1),
             "random": random,
             "dtype": "float64",
             "signature": "(k)->(k)",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from discreet._data import of_columns
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
-from discreet.errors import InvalidInput, PrivacyWarning, warn
+from discreet.errors import InvalidInputError, PrivacyWarning, warn
 from discreet.ledger.charging import Charge, charged
 from discreet.privacy.guarantee import Guarantee
 
@@ -99,7 +99,7 @@ class BoundQuestion:
         return BoundQuestion(self.question, self.schema, data) if self._statistic is self._records else self
 
     @cached_property
-    def _priced(self) -> PricedRequest:
+    def _price(self) -> PricedRequest:
         declared = self.request.declared_size
         size = self.size if declared is None else declared
         priced = self.request.bind(size)
@@ -115,14 +115,14 @@ class BoundQuestion:
     @property
     def guarantee(self) -> Guarantee:
         """The price: fixed before the data are opened where the size is declared."""
-        return self._priced.guarantee
+        return self._price.guarantee
 
     def plan(self) -> dict[str, Any]:
         """Return what is asked, as a ledger stores it."""
         return self.question.plan(self.schema)
 
     def _make(self) -> Answer:
-        priced = self._priced  # the price first: it may need no data
+        priced = self._price  # the price first: it may need no data
         return priced.make(self._statistic)
 
     def answer(self, charge: Charge | None = None) -> Any:
@@ -158,12 +158,12 @@ def check_delta(guarantee: Guarantee, n: Any) -> None:
         return
     wayout = "or acknowledge it: with discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
     if isinstance(n, int) and n and delta * n >= 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"delta={amount(delta)} is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen "
             f"at random would satisfy it. Choose delta far below 1/n, {wayout}"
         )
     if delta > LARGEST_DELTA:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"delta={amount(delta)} is above {amount(LARGEST_DELTA)}: with that probability anything may be "
             f"published. Choose delta far below one over the number of records, such as 1e-6, {wayout}"
         )

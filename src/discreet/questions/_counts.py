@@ -23,7 +23,7 @@ from discreet._text import nearest
 from discreet._typing import EpsilonLike
 from discreet.answers.conditional import ConditionalRelease, group_assumption
 from discreet.answers.release import Release, publish
-from discreet.errors import DataError, InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import DataError, InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms import Mechanism, automatic, check_options
 from discreet.mechanisms import mechanism as build_mechanism
 from discreet.mechanisms.base import simulated_output
@@ -109,7 +109,7 @@ class CountRequest(Request):
 
     def __post_init__(self) -> None:
         if self.schema.weight is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {self.schema.weight!r} is a weight: mechanism={self.mechanism!r} "
                 "takes unweighted records"
             )
@@ -119,13 +119,15 @@ class CountRequest(Request):
         if self.relation not in made.relations:
             known = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
             n = "a private n" if self.schema.hides_size else "a public n"
-            raise InvalidInput(f"mechanism={chosen!r} does not go with {n}; these do: {known}")
+            raise InvalidInputError(
+                f"does not go with {n}; these do: {known}", parameter="mechanism", value=chosen
+            )
         if self.leaves_out and not made.leaves_out:
             known = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
-            raise InvalidInput(
-                f"mechanism={chosen!r} does not go with values that are left out where n is "
-                "public; these do: "
-                f"{known}"
+            raise InvalidInputError(
+                f"does not go with values that are left out where n is public; these do: {known}",
+                parameter="mechanism",
+                value=chosen,
             )
 
     def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
@@ -159,7 +161,7 @@ class CountRequest(Request):
         """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
-        answered = guess.answered(n, self.domain.excludes_missing)
+        answered = guess.number_answered(n, self.domain.excludes_missing)
         counts = imagined_counts(self.exact_prior, answered, share)
         made = self.simulated((*counts, *((n - answered,) if self.leaves_out else ())), n, seed)
         try:
@@ -174,7 +176,7 @@ class CountRequest(Request):
         half = float(high - low) / 2
         return PlannedWidth((name,), (half,), (float(noise),), notes, unit=POINTS, assumed="simulated counts")
 
-    def _planned(self, n: int) -> Mechanism:
+    def _mechanism_for_plan(self, n: int) -> Mechanism:
         """Return the mechanism for n records without the warnings of one that is to be used."""
         name, given = self._parts(n, self.epsilon / (self.schema.per_person or 1))
         return check_options(name, given)(**given)
@@ -187,7 +189,7 @@ class CountRequest(Request):
         axes: Mapping[str, Sequence[Any]] | None = None,
     ) -> Release:
         """Return a release of made-up counts with seeded noise, for plans; not private."""
-        built = self._planned(n)
+        built = self._mechanism_for_plan(n)
         output = simulated_output(built, counts, seed)
         known = self.expected_total, None, self.strength
         return publish(built, output, self.domain, built.guarantee, axes, *known)
@@ -280,7 +282,7 @@ class TableCounts(WholeCountRequest):
         """Independent columns, whose first values have a share of ``typical``, or of a half."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
-        answered = guess.answered(n, self.domain.excludes_missing)
+        answered = guess.number_answered(n, self.domain.excludes_missing)
         cells = np.ones(())
         for domain in self.domains.values():
             rest = (1 - share) / (domain.k - 1) if domain.k > 1 else 0.0
@@ -328,18 +330,22 @@ class GroupCounts(CountRequest):
 
     def __post_init__(self) -> None:
         if self.outcome == self.by:
-            raise InvalidInput(f"by={self.by!r} must be another column than {self.outcome!r}")
+            raise InvalidInputError(
+                f"must be another column than {self.outcome!r}", parameter="by", value=self.by
+            )
         groups = self.schema.category(self.by, "by")
         if not groups.public and not self.schema.hides_size:
-            raise InvalidInput(
-                f"by={self.by!r} is private, and with a public n a replaced record may change "
+            raise InvalidInputError(
+                "is private, and with a public n a replaced record may change "
                 "its group: ask for "
                 f"the table of {self.outcome!r} and {self.by!r}, or declare the group of "
                 "every record as public: "
-                "Category([…], public=True)"
+                "Category([…], public=True)",
+                parameter="by",
+                value=self.by,
             )
         if self.schema.person is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "by= does not go with person=: bring the data to one record per person "
                 "first, or ask for a table"
             )
@@ -402,7 +408,7 @@ class GroupCounts(CountRequest):
 
         def make(rows: list[tuple[int, ...]]) -> ConditionalRelease:
             if not hidden and [sum(row) for row in rows] != list(size):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"sizes of {self.by!r} are not the numbers of records in these groups: correct them, or "
                     "leave them out to have them read and published"
                 )
@@ -434,4 +440,6 @@ def check_mechanism(mechanism: Any) -> None:
     """Refuse a mechanism that is not known."""
     known = ("auto", *MECHANISMS)
     if mechanism not in known:
-        raise InvalidInput(f"mechanism={mechanism!r} is unknown{nearest(str(mechanism), known)}")
+        raise InvalidInputError(
+            f"is unknown{nearest(str(mechanism), known)}", parameter="mechanism", value=mechanism
+        )

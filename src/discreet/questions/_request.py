@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from discreet._documents.answer import Answer
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.schema import Schema
@@ -58,11 +58,13 @@ class Request(ABC):
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
         """Return the widths of an answer about n simulated records, for plans; no data are opened."""
-        raise InvalidInput("no width can be planned for a question of this kind; give epsilon or weight")
+        raise InvalidInputError("no width can be planned for a question of this kind; give epsilon or weight")
 
     def price(self, size: Any = None) -> Guarantee:
         """Return what asking costs for data of this public size, if it is not declared; opens no data."""
         known = self.declared_size if size is None else size
         if known is None:
-            raise InvalidInput("the price depends on the public number of records: declare n in the schema")
+            raise InvalidInputError(
+                "the price depends on the public number of records: declare n in the schema"
+            )
         return self.bind(known).guarantee

@@ -15,7 +15,7 @@ from discreet._inference.sparse import expected_halves
 from discreet._typing import EpsilonLike
 from discreet.answers.release import plain
 from discreet.answers.selected import EVERYTHING_ELSE, Discovered, SparseRelease
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
 from discreet.questions._request import PricedRequest, Request
@@ -34,7 +34,7 @@ class SelectedRequest(Request):
 
     def __post_init__(self) -> None:
         if not self.schema.hides_size:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "which values are published tells who is there: leave n out of the schema, "
                 "so that it is private"
             )
@@ -65,7 +65,7 @@ class DiscoveredValues(SelectedRequest):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.delta is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "values='discover' needs delta, such as delta='1e-6': which values exist "
                 "tells who is there, and "
                 "no pure ε hides that"
@@ -106,7 +106,7 @@ class SparseCounts(SelectedRequest):
         given, codes = self.schema.category(self.column).other, self.codes
         code = None if given is None else as_integer(given, "other")
         if code is not None and codes is not None and code not in codes:
-            raise InvalidInput(f"other={given!r} is not one of the codes {codes!r}")
+            raise InvalidInputError(f"is not one of the codes {codes!r}", parameter="other", value=given)
         return code
 
     @cached_property
@@ -120,7 +120,9 @@ class SparseCounts(SelectedRequest):
         if self.codes is not None:
             missing = self.schema.missing(self.column)
             if missing not in (None, EXCLUDE):
-                raise InvalidInput(f"missing={missing!r}: among codes missing values are left out")
+                raise InvalidInputError(
+                    ": among codes missing values are left out", parameter="missing", value=missing
+                )
             _ = self.other_code
         _ = self.sparse.threshold
 
@@ -148,7 +150,7 @@ class SparseCounts(SelectedRequest):
         made, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
         notes = guess.notes(left)
         share = as_probability(_TYPICAL_SHARE if guess.typical is None else guess.typical, "typical", "0.5")
-        records = max(1, round(share * guess.answered(as_size(n), left)))
+        records = max(1, round(share * guess.number_answered(as_size(n), left)))
         values = min(max(1, round(1 / share)), _MOST_SIMULATED)
         return PlannedWidth(
             (f"a value of {records:,} records", EVERYTHING_ELSE, "all records"),

@@ -12,7 +12,7 @@ from discreet._declarations import Domain, as_epsilon
 from discreet._json import as_json
 from discreet._registry import QUESTIONS
 from discreet._text import amount
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 
 def number_text(value: float) -> str:
@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, range):
-        return _listed(value)
+        return _list_text(value)
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
@@ -43,7 +43,7 @@ def words(value: Any) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{key} ({words(item)})" for key, item in value.items())
     if isinstance(value, range):
-        return _listed(value)
+        return _list_text(value)
     if isinstance(value, list | tuple):
         return ", ".join(map(words, value))
     if isinstance(value, bool):
@@ -57,7 +57,7 @@ def entries(text: str, name: str) -> list[str]:
         return [line.strip() for line in text.splitlines() if line.strip()]
     parts = [part.strip() for part in text.split(",")]
     if "" in parts:
-        raise InvalidInput(f"{name} {text!r} has an empty entry; separate entries by single commas")
+        raise InvalidInputError(f"{name} {text!r} has an empty entry; separate entries by single commas")
     return parts
 
 
@@ -66,7 +66,7 @@ def _numbers(text: str, name: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in parts)
     except ValueError:
-        raise InvalidInput(f"{name} {text!r} must be a number, or numbers separated by commas") from None
+        raise InvalidInputError(f"{name} {text!r} must be a number, or numbers separated by commas") from None
 
 
 def _number(text: str, name: str) -> float:
@@ -80,7 +80,7 @@ def _pair(text: str, name: str) -> tuple[float, ...]:
 def _so_many(wanted: int, told: str, text: str, name: str) -> tuple[float, ...]:
     values = _numbers(text, name)
     if len(values) != wanted:
-        raise InvalidInput(f"{name} {text!r} must be {told}")
+        raise InvalidInputError(f"{name} {text!r} must be {told}")
     return values
 
 
@@ -91,7 +91,7 @@ def _one_or_more(text: str, name: str) -> float | tuple[float, ...]:
 
 def _whole(text: str, name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,30}|[0-9]{1,3}(,[0-9]{3}){1,9}", text.strip()):
-        raise InvalidInput(f"{name} {text!r} must be a whole number")
+        raise InvalidInputError(f"{name} {text!r} must be a whole number")
     return int(text.strip().replace(",", ""))
 
 
@@ -101,43 +101,43 @@ def _wholes(text: str, name: str) -> tuple[int, ...]:
 
 def _flag(text: str, name: str) -> bool:
     if text.strip().lower() not in ("yes", "no", "true", "false"):
-        raise InvalidInput(f"{name} {text!r} must be yes or no")
+        raise InvalidInputError(f"{name} {text!r} must be yes or no")
     return text.strip().lower() in ("yes", "true")
 
 
-def _named(text: str, name: str) -> dict[str, str]:
+def _mapping_text(text: str, name: str) -> dict[str, str]:
     """``name=…; name=…``, or one a line."""
     found: dict[str, str] = {}
     for part in re.split(r"[;\n]", text):
         if part.strip():
             key, equals, value = part.partition("=")
             if not equals or not key.strip() or key.strip() in found:
-                raise InvalidInput(f"{name} {text!r} must be name=…, several separated by semicolons")
+                raise InvalidInputError(f"{name} {text!r} must be name=…, several separated by semicolons")
             found[key.strip()] = value.strip()
     return found
 
 
 def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
-    return {column: tuple(entries(levels, name)) for column, levels in _named(text, name).items()}
+    return {column: tuple(entries(levels, name)) for column, levels in _mapping_text(text, name).items()}
 
 
 def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
     """As levels are written, but there may be none."""
-    named = _named(text, name)
+    named = _mapping_text(text, name)
     return {column: tuple(entries(found, name)) if found else () for column, found in named.items()}
 
 
 def _limits(text: str, name: str) -> dict[str, tuple[float, ...]]:
-    return {column: _pair(ends, f"{name}, {column}") for column, ends in _named(text, name).items()}
+    return {column: _pair(ends, f"{name}, {column}") for column, ends in _mapping_text(text, name).items()}
 
 
 def _options(text: str, name: str) -> dict[str, Any]:
     """Options with their values: numbers where these are numbers, else texts."""
     found: dict[str, Any] = {}
-    for option, value in _named(text, name).items():
+    for option, value in _mapping_text(text, name).items():
         try:
             found[option] = _one_or_more(value, name)
-        except InvalidInput:
+        except InvalidInputError:
             found[option] = value
     return found
 
@@ -163,7 +163,7 @@ def _levels(text: str, name: str) -> Sequence[Any]:
     return tuple(entries(text, name)) if codes is None else codes
 
 
-def _listed(value: Any) -> str:
+def _list_text(value: Any) -> str:
     """Levels, one a line where one of them has a comma; codes by their first and last."""
     if isinstance(value, range) and value.step == 1 and len(value):
         return f"{value[0]}..{value[-1]}"
@@ -213,7 +213,7 @@ SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map
 WHOLES = TextForm("numbers", _wholes, _written, lambda value: [int(item) for item in value])
 PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
 NAMES = TextForm("names", lambda text, name: tuple(entries(text, name)), _written)
-LEVELS = TextForm("levels", _levels, _listed)
+LEVELS = TextForm("levels", _levels, _list_text)
 DOMAINS = TextForm("domains", _domains, _written)
 ARROWS = TextForm("domains", _arrows, _written)
 LIMITS = TextForm("limits", _limits, _written)
@@ -236,21 +236,21 @@ def plan_in_words(plan: Mapping[str, Any]) -> str:
         labels = {one.name: one.label for one in QUESTIONS[kind].parameters()}
     told = []
     for name in [*(name for name in labels if name in plan), *(name for name in plan if name not in labels)]:
-        label, text = labels.get(name, name.replace("_", " ").capitalize()), _stated(plan[name])
+        label, text = labels.get(name, name.replace("_", " ").capitalize()), _value_text(plan[name])
         if text and name not in _ELSEWHERE:
             told.append(f"{label[:1].lower()}{label[1:]}: {text}")
     return f"{title} – {'; '.join(told)}" if told else title
 
 
-def _stated(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value in words, without what was left open; the levels of a column stand behind its name."""
     if isinstance(value, Mapping):
-        given = {key: item for key, item in value.items() if _stated(item)}
+        given = {key: item for key, item in value.items() if _value_text(item)}
         column = given.pop("column", None)
         if column is not None and set(given) == {"levels"}:
-            return f"{column} ({_stated(given['levels'])})"
-        inside = ", ".join(f"{key} {_stated(item)}" for key, item in given.items())
+            return f"{column} ({_value_text(given['levels'])})"
+        inside = ", ".join(f"{key} {_value_text(item)}" for key, item in given.items())
         return inside if column is None else f"{column} ({inside})"
     if isinstance(value, list | tuple):
-        return ", ".join(_stated(item) for item in value)
+        return ", ".join(_value_text(item) for item in value)
     return "" if value is None else words(value)

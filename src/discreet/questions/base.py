@@ -20,7 +20,7 @@ from discreet._declarations import as_epsilon
 from discreet._registry import QUESTIONS
 from discreet._text import nearest
 from discreet._typing import EpsilonLike
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.questions._request import Request
 from discreet.questions._text import BUDGET, TextForm
 from discreet.schema import Schema
@@ -89,8 +89,8 @@ optional = partial(parameter, default=None)
 class Question(ABC):
     """What is asked of which columns, all of it public.
 
-    ``__post_init__`` of a kind raises InvalidInput where its fields cannot be used together; what a schema
-    decides is checked by :meth:`request`. Neither looks at data.
+    ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together; what a
+    schema decides is checked by :meth:`request`. Neither looks at data.
     """
 
     kind: ClassVar[str]
@@ -123,7 +123,9 @@ class Question(ABC):
     def exact_epsilon(self) -> Fraction:
         """The privacy budget as an exact fraction."""
         if self.epsilon is None:
-            raise InvalidInput("epsilon is missing: say how much of the budget this question may spend")
+            raise InvalidInputError(
+                "is missing: say how much of the budget this question may spend", parameter="epsilon"
+            )
         return as_epsilon(self.epsilon)
 
     @classmethod
@@ -180,14 +182,14 @@ class Question(ABC):
         known = {one.name: one for one in cls.parameters()}
         for key in given:
             if key not in known:
-                raise InvalidInput(f"{prefix}{key!r} is unknown{nearest(key, known)}")
+                raise InvalidInputError(f"{prefix}{key!r} is unknown{nearest(key, known)}")
         for name, one in known.items():
             if one.required and name not in given:
-                raise InvalidInput(f"{prefix}{name} is missing{_such_as(one)}")
+                raise InvalidInputError(f"is missing{_such_as(one)}", parameter=f"{prefix}{name}")
         try:
             return cls(**given)
-        except InvalidInput as error:
-            raise InvalidInput(f"{prefix}{error}") from None
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{prefix}{error}") from None
 
     @classmethod
     def from_text(cls, given: Mapping[str, str]) -> Self:
@@ -198,7 +200,7 @@ class Question(ABC):
             if text.strip() and not one.python:
                 values[one.name] = one.form.read(text, one.option)
             elif one.required:
-                raise InvalidInput(f"{one.option} is missing{_such_as(one, one.option)}")
+                raise InvalidInputError(f"is missing{_such_as(one, one.option)}", parameter=one.name)
         return cls(**values)
 
     @classmethod
@@ -238,7 +240,7 @@ def _such_as(one: Parameter, option: str = "") -> str:
 def check_question(given: Any) -> None:
     """Refuse what is not a question, such as the name of a column."""
     if not isinstance(given, Question):
-        raise InvalidInput(
+        raise InvalidInputError(
             "question must be a question such as discreet.Proportions('smoker'), "
             f"not a {type(given).__name__}"
         )
@@ -248,7 +250,7 @@ def question_of(kind: Any, given: Mapping[str, Any], where: str = "") -> Questio
     """Return the question of this kind with these parameters."""
     if not isinstance(kind, str) or kind not in QUESTIONS:
         prefix = f"{where}: " if where else ""
-        raise InvalidInput(f"{prefix}kind {kind!r} is unknown{nearest(kind, QUESTIONS)}")
+        raise InvalidInputError(f"{prefix}kind {kind!r} is unknown{nearest(kind, QUESTIONS)}")
     question: Question = QUESTIONS[kind].of(given, where)
     return question
 
@@ -262,7 +264,7 @@ def check_names(given: Any, parameter: str = "columns") -> tuple[str, ...]:
         shown = (
             "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
         )  # it may be the data
-        raise InvalidInput(f"{parameter} must be names of columns, such as 'smoker', not {shown}")
+        raise InvalidInputError(f"{parameter} must be names of columns, such as 'smoker', not {shown}")
     if len(set(names)) < len(names):
-        raise InvalidInput(f"{parameter}={given!r} names a column twice")
+        raise InvalidInputError("names a column twice", parameter=parameter, value=given)
     return names

@@ -16,7 +16,7 @@ from discreet._data.rows import as_number
 from discreet._declarations import EXCLUDE, as_positive, as_size, people_assumption
 from discreet._registry import FAMILIES, SENTENCES
 from discreet._text import nearest
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from discreet.posterior_sampling.family import Family, public_prior
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
@@ -88,7 +88,9 @@ class Draw(Question):
 
     def __post_init__(self) -> None:
         if self.method not in DRAW_METHODS:
-            raise InvalidInput(f"method={self.method!r} must be one of: {', '.join(DRAW_METHODS)}")
+            raise InvalidInputError(
+                f"must be one of: {', '.join(DRAW_METHODS)}", parameter="method", value=self.method
+            )
         as_positive(self.draws, "draws")
 
     def option(self, name: str) -> Any:
@@ -127,9 +129,11 @@ class Draw(Question):
     def request(self, schema: Schema) -> Request:
         check_target(self.method, self.epsilon, self.option("order"), self.delta)
         if schema.hides_size:
-            raise InvalidInput("a posterior draw is calibrated for a public number of records: declare n")
+            raise InvalidInputError(
+                "a posterior draw is calibrated for a public number of records: declare n"
+            )
         if schema.weight is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {schema.weight!r} is a weight: posterior draws take unweighted records"
             )
         if self.is_formula:
@@ -169,8 +173,8 @@ class PosteriorDraw(Request):
             return (1.0,) * declared.domain.k
         if self.model.name == "beta":
             return (1.0, 1.0)
-        raise InvalidInput(
-            f"prior is missing: give the parameters of the prior of family {self.model.name!r}"
+        raise InvalidInputError(
+            f"is missing: give the parameters of the prior of family {self.model.name!r}", parameter="prior"
         )
 
     @cached_property
@@ -182,7 +186,9 @@ class PosteriorDraw(Request):
         if not isinstance(family, str):
             return as_family(family, self.options_of(None))
         if family not in FAMILIES:
-            raise InvalidInput(f"family={family!r} is unknown{nearest(family, FAMILIES)}")
+            raise InvalidInputError(
+                f"is unknown{nearest(family, FAMILIES)}", parameter="family", value=family
+            )
         known = {field.name for field in fields(FAMILIES[family]) if field.init}
         given = self.options_of(known)
         if "bounds" in known and isinstance(declared, Number):
@@ -194,7 +200,9 @@ class PosteriorDraw(Request):
         given = {k: v for k, v in (self.question.options or {}).items() if k not in _COMMON_OPTIONS}
         for name in given:
             if known is not None and name not in known:
-                raise InvalidInput(f"options: {name!r} is unknown{nearest(name, {*known, *_COMMON_OPTIONS})}")
+                raise InvalidInputError(
+                    f": {name!r} is unknown{nearest(name, {*known, *_COMMON_OPTIONS})}", parameter="options"
+                )
         return given
 
     def __post_init__(self) -> None:
@@ -202,7 +210,7 @@ class PosteriorDraw(Request):
         model.prior(self.prior)
         if model.records == "levels":
             if schema.category(self.column).domain.excludes_missing:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"column {self.column!r}: missing='exclude' does not go with a posterior draw; ask for "
                     "proportions, or declare the value that missing ones count as"
                 )
@@ -211,7 +219,7 @@ class PosteriorDraw(Request):
         if not schema.strict and (
             model.records == "vectors" or schema[self.column].missing in (None, EXCLUDE)
         ):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"strict=False needs to know what a missing value of {self.column!r} counts "
                 "as: declare missing="
             )
@@ -265,7 +273,9 @@ class PosteriorDraw(Request):
         def make(read: tuple[Any, int]) -> Sample:
             statistic, number = read
             if number != sampler.n:
-                raise InvalidInput(f"n={sampler.n} was declared but the data have another number of records")
+                raise InvalidInputError(
+                    f"n={sampler.n} was declared but the data have another number of records"
+                )
             return replace(sampler.release(statistic, draws), **self.labels())
 
         return PricedRequest(sampler.price(draws), make)
@@ -327,7 +337,7 @@ class LogisticDraw(Request):
         known = (*_COMMON_OPTIONS, *LOGISTIC_OPTIONS)
         for name in given:
             if name not in known:
-                raise InvalidInput(f"options: {name!r} is unknown{nearest(name, known)}")
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, known)}", parameter="options")
         norm = given.get("norm_bound")
         return PrivateLogisticRegression(
             epsilon=asked.epsilon,
@@ -346,7 +356,9 @@ class LogisticDraw(Request):
     def __post_init__(self) -> None:
         _ = self.labels, self.bounds, self.estimator
         if not self.schema.strict or self.schema.person is not None:
-            raise InvalidInput("draws of coefficients take neither strict=False nor person=; 'regress' does")
+            raise InvalidInputError(
+                "draws of coefficients take neither strict=False nor person=; 'regress' does"
+            )
 
     def read(self, data: Any) -> tuple[Any, Any]:
         """Scaled rows and labels: a model of this kind needs the records themselves."""

@@ -11,7 +11,7 @@ from discreet._declarations import Relation, as_target_delta
 from discreet._documents.answer import Answer
 from discreet._randomness.entropy import SeededEntropy
 from discreet._registry import SENTENCES
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._asking import check_delta
 from discreet.questions._request import PricedRequest, Request
@@ -80,7 +80,9 @@ class Mean(Question):
 
     def request(self, schema: Schema) -> Request:
         if schema.weight is not None:
-            raise InvalidInput(f"column {schema.weight!r} is a weight: weighted means are not answered yet")
+            raise InvalidInputError(
+                f"column {schema.weight!r} is a weight: weighted means are not answered yet"
+            )
         return MeanSums(schema=schema, question=self)
 
 
@@ -100,7 +102,9 @@ class MeanSums(SumsRequest):
         column = schema.only() if asked.column is None else asked.column
         number, missing, delta = schema.number(column), schema.missing(column), asked.delta
         if missing == OWN_BIN:
-            raise InvalidInput(f"column {column!r}: missing='bin' is for proportions; a mean needs 'exclude'")
+            raise InvalidInputError(
+                f"column {column!r}: missing='bin' is for proportions; a mean needs 'exclude'"
+            )
         groups = None if asked.by is None else schema.domain(asked.by, "by")
         return MeanDesign(
             column=None if schema.nameless else column,
@@ -127,11 +131,11 @@ class MeanSums(SumsRequest):
         low, high = design.bounds
         deviation = (high - low) / 4 if guess.typical is None else float(guess.typical)
         if not 0 < deviation <= (high - low) / 2:
-            raise InvalidInput(
-                f"typical={guess.typical!r} must be a standard deviation that the bounds allow"
+            raise InvalidInputError(
+                "must be a standard deviation that the bounds allow", parameter="typical", value=guess.typical
             )
         groups = [None] if design.groups is None else list(design.groups.levels)
-        count = max(1, guess.answered(n, design.excludes) // len(groups))
+        count = max(1, guess.number_answered(n, design.excludes) // len(groups))
         square = round(count * (deviation / (high - low) * design.noise.steps) ** 2)
         made = design.answer(dict.fromkeys(groups, (count, 0, square)), n, SeededEntropy(seed))
         low_ends, high_ends = made.interval(level)

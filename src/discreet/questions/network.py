@@ -14,7 +14,7 @@ from discreet._declarations import Domain
 from discreet._registry import SENTENCES
 from discreet.answers.network import NetworkRelease, network_cost
 from discreet.distributions._networks import homes, largest_families
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.questions._counts import TableCounts
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import ARROWS, NUMBER, plain
@@ -63,16 +63,18 @@ class Network(Question):
 
     def __post_init__(self) -> None:
         if not isinstance(self.parents, Mapping) or not self.parents:
-            raise InvalidInput(
-                f"parents={self.parents!r} must map columns to their parents, such as "
-                f"{{'income': ('sex',)}}; "
-                'in a study file parents = {income = ["sex"]}'
+            raise InvalidInputError(
+                "must map columns to their parents, such as "
+                "{'income': ('sex',)}; "
+                'in a study file parents = {income = ["sex"]}',
+                parameter="parents",
+                value=self.parents,
             )
         graph: dict[str, tuple[str, ...]] = {}
         for column, given in self.parents.items():
             parents = (given,) if isinstance(given, str) else tuple(given)
             if len(set(parents)) < len(parents):
-                raise InvalidInput(f"parents: {column!r} has a parent twice: {', '.join(parents)}")
+                raise InvalidInputError(f"parents: {column!r} has a parent twice: {', '.join(parents)}")
             graph[column] = parents
         for parents in list(graph.values()):
             for name in parents:
@@ -89,7 +91,7 @@ class Network(Question):
         for name in self.parents:
             schema.category(name, "parents")
         if self.delta is not None:
-            raise InvalidInput("delta= does not go with a network: its guarantee is pure ε")
+            raise InvalidInputError("delta= does not go with a network: its guarantee is pure ε")
         graph = {name: tuple(self.parents[name]) for name in self.columns_used(schema)}
         return NetworkTables(schema=schema, graph=graph, epsilon=self.exact_epsilon, prior=self.prior)
 

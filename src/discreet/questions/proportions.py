@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from discreet._registry import MECHANISMS, SENTENCES
 from discreet._text import nearest
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.questions._counts import (
     ColumnCounts,
     GroupCounts,
@@ -93,14 +93,14 @@ class Proportions(Question):
         known = {*mechanism_options(self.mechanism), EXPECTED_FALSE}
         for name in self.options or {}:
             if name not in known:
-                raise InvalidInput(f"options: {name!r} is unknown{nearest(name, known)}")
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, known)}", parameter="options")
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
-        named = self.columns or (schema.only(),)
+        named = self.columns or (schema.only("columns"),)
         return (*named, *filter(None, [self.by]))
 
     def request(self, schema: Schema) -> Request:
-        *_, first = names = tuple(self.columns) or (schema.only(),)
+        *_, first = names = tuple(self.columns) or (schema.only("columns"),)
         epsilon = self.exact_epsilon
         given = {
             "schema": schema,
@@ -113,10 +113,10 @@ class Proportions(Question):
         expected_false = (self.options or {}).get(EXPECTED_FALSE)
         single = self.by is None and len(names) == 1
         if expected_false is not None and not (single and isinstance(schema.column(first), Category)):
-            raise InvalidInput("options: 'expected_false' goes with one category alone")
+            raise InvalidInputError("options: 'expected_false' goes with one category alone")
         if self.by is not None:
             if len(names) > 1:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "by= goes with one column; ask for the table of several columns without it"
                 )
             return GroupCounts(outcome=first, by=self.by, **given)  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ class Proportions(Question):
         declared = schema.column(first, "columns")
         if isinstance(declared, Number):
             if declared.bins is None and declared.bounds == (0, 1):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"column {first!r} is declared as numbers from 0 to 1: for the two values "
                     "0 and 1 declare "
                     "Category([0, 1]); for shares of bins declare Number(0, 1, bins=…)"
@@ -141,4 +141,4 @@ class Proportions(Question):
 
     def _check_alone(self, what: str, more: set[str]) -> None:
         if extra := sorted(set(self.explicit_fields()) - {"columns", "epsilon"} - more):
-            raise InvalidInput(f"{extra[0]}= does not go with {what}")
+            raise InvalidInputError(f"{extra[0]}= does not go with {what}")

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from discreet._declarations import Domain
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.questions._counts import ColumnCounts, CountRequest, GroupCounts
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import SERIES, TEXT
@@ -65,7 +65,9 @@ class Quantiles(Question):
         except (TypeError, ValueError):
             probs = ()
         if not probs or not all(0 < p < 1 for p in probs):
-            raise InvalidInput(f"probs={self.probs!r} must be between 0 and 1, such as (0.25, 0.5, 0.75)")
+            raise InvalidInputError(
+                "must be between 0 and 1, such as (0.25, 0.5, 0.75)", parameter="probs", value=self.probs
+            )
         object.__setattr__(self, "probs", probs)
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
@@ -75,7 +77,7 @@ class Quantiles(Question):
         column = self.columns_used(schema)[0]
         number = schema.number(column)
         if self.delta is not None:
-            raise InvalidInput("delta= does not go with quantiles: their guarantee is pure ε")
+            raise InvalidInputError("delta= does not go with quantiles: their guarantee is pure ε")
         known = {"schema": schema, "epsilon": self.exact_epsilon, "prior": 1.0}
         counts: CountRequest
         if self.by is None:
@@ -136,12 +138,12 @@ class QuantileCounts(Request):
         middle, width = (edges[0] + edges[-1]) / 2, edges[-1] - edges[0]
         deviation = width / 4 if guess.typical is None else float(guess.typical)
         if not 0 < deviation <= width / 2:
-            raise InvalidInput(
-                f"typical={guess.typical!r} must be a standard deviation that the bounds allow"
+            raise InvalidInputError(
+                "must be a standard deviation that the bounds allow", parameter="typical", value=guess.typical
             )
         groups = self.counts.groups.k if isinstance(self.counts, GroupCounts) else 1
         size = max(1, n // groups)
-        answered = guess.answered(size, domain.excludes_missing)
+        answered = guess.number_answered(size, domain.excludes_missing)
         below = ndtr((edges[1:-1] - middle) / deviation)
         inside = np.diff(np.rint(answered * np.concatenate(([0.0], below, [1.0]))).astype(int))
         counts = (*map(int, inside), *(0,) * (domain.k - len(inside)))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from discreet._registry import SENTENCES
 from discreet._text import nearest
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import LIMITS, OPTIONS, TEXT
 from discreet.questions.base import Question, optional, parameter
@@ -17,7 +17,7 @@ from discreet.questions.mean import SumsRequest
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.regression._newton.design import formula_columns
 from discreet.regression._newton.fit import Regression, regression
-from discreet.regression._rehearsal import rehearsed
+from discreet.regression._rehearsal import simulate_fit
 from discreet.schema import OWN_BIN, Category, Number, Schema
 
 FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")
@@ -68,13 +68,15 @@ class Regress(Question):
 
     def __post_init__(self) -> None:
         if not isinstance(self.formula, str):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"formula must be a text such as 'income ~ age + sex', not a {type(self.formula).__name__}"
             )
         if self.family not in FAMILIES:
-            raise InvalidInput(f"family={self.family!r} must be one of: {', '.join(FAMILIES)}")
+            raise InvalidInputError(
+                f"must be one of: {', '.join(FAMILIES)}", parameter="family", value=self.family
+            )
         for name in self.options or {}:
-            raise InvalidInput(f"options: {name!r} is unknown{nearest(name, ())}")
+            raise InvalidInputError(f": {name!r} is unknown{nearest(name, ())}", parameter="options")
 
     @property
     def needs_delta(self) -> bool:
@@ -85,7 +87,7 @@ class Regress(Question):
 
     def request(self, schema: Schema) -> Request:
         if schema.weight is not None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {schema.weight!r} is a weight: weighted regressions are not answered yet"
             )
         return RegressionSums(schema=schema, question=self)
@@ -105,12 +107,16 @@ class RegressionSums(SumsRequest):
         """The model, its rows and its noise."""
         asked, schema = self.question, self.schema
         if asked.delta is None:
-            raise InvalidInput("delta is missing: a regression needs a δ far below 1/n, such as delta='1e-6'")
+            raise InvalidInputError(
+                "is missing: a regression needs a δ far below 1/n, such as 1e-6", parameter="delta"
+            )
         bounds, levels, missing = {}, {}, {}
         for name in asked.columns_used(schema):
             declared, rule = schema.column(name, "formula"), schema.missing(name)
             if rule == OWN_BIN:
-                raise InvalidInput(f"column {name!r}: missing='bin' is for proportions; say 'exclude' here")
+                raise InvalidInputError(
+                    f"column {name!r}: missing='bin' is for proportions; say 'exclude' here"
+                )
             if rule is not None:
                 missing[name] = rule
             if isinstance(declared, Number):
@@ -144,8 +150,8 @@ class RegressionSums(SumsRequest):
         """Records whose columns are spread evenly and explain nothing."""
         model = self.regression
         notes = guess.notes(model.design.excludes, regression=True)
-        records = guess.answered(n, model.design.excludes)
-        fit, shrink, split = rehearsed(
+        records = guess.number_answered(n, model.design.excludes)
+        fit, shrink, split = simulate_fit(
             model, records, seed, guess.typical, float(guess.correlation), guess.spread, guess.shares
         )
         low, high = fit.interval(level)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 POINTS = "points"
 """The unit of shares, whose widths are shown in percentage points."""
@@ -46,34 +46,46 @@ class Guess:
 
     def __post_init__(self) -> None:
         if not 0 <= float(self.correlation) < 1:
-            raise InvalidInput(f"correlation={self.correlation!r} must be from 0 to below 1, such as 0.3")
+            raise InvalidInputError(
+                "must be from 0 to below 1, such as 0.3", parameter="correlation", value=self.correlation
+            )
         if self.spread is not None and not 0 < float(self.spread) < 0.5:
-            raise InvalidInput(
-                f"spread={self.spread!r} must be between 0 and 0.5: a deviation as a part of a range"
+            raise InvalidInputError(
+                "must be between 0 and 0.5: a deviation as a part of a range",
+                parameter="spread",
+                value=self.spread,
             )
         if self.left_out is not None and not 0 <= float(self.left_out) < 1:
-            raise InvalidInput(f"left_out={self.left_out!r} must be a share from 0 to below 1, such as 0.1")
+            raise InvalidInputError(
+                "must be a share from 0 to below 1, such as 0.1", parameter="left_out", value=self.left_out
+            )
         for column, given in self.shares.items():
             if not all(0 <= share <= 1 for share in given) or not math.isclose(sum(given), 1, abs_tol=1e-6):
-                raise InvalidInput(f"shares of {column!r} must be between 0 and 1 and add up to 1: {given!r}")
+                raise InvalidInputError(
+                    f"shares of {column!r} must be between 0 and 1 and add up to 1: {given!r}"
+                )
 
     @property
     def missing_rate(self) -> float:
         """The share of records without a value."""
         return DEFAULT_MISSING_RATE if self.left_out is None else float(self.left_out)
 
-    def answered(self, n: int, leaves_out: bool) -> int:
+    def number_answered(self, n: int, leaves_out: bool) -> int:
         """Return how many of n records are not left out."""
         return max(1, n - round(self.missing_rate * n)) if leaves_out else n
 
     def notes(self, leaves_out: bool, regression: bool = False) -> tuple[tuple[str, str], ...]:
         """Return the guess in words where it matters; raise where one was made that does not."""
         if self.left_out is not None and not leaves_out:
-            raise InvalidInput(
-                f"left_out={self.left_out!r} is about records without a value: declare missing='exclude' too"
+            raise InvalidInputError(
+                "is about records without a value: declare missing='exclude' too",
+                parameter="left_out",
+                value=self.left_out,
             )
         if not regression and (self.correlation or self.spread is not None or self.shares):
-            raise InvalidInput("correlation, spread and shares are guesses about the columns of a regression")
+            raise InvalidInputError(
+                "correlation, spread and shares are guesses about the columns of a regression"
+            )
         return (("Guessed share of records without a value", f"{100 * self.missing_rate:g}%"),) * leaves_out
 
 
@@ -125,14 +137,20 @@ def as_within(within: Any, unit: str) -> float:
         value = -1.0
     if parts and parts[2]:
         if unit != POINTS:
-            raise InvalidInput(f"within={within!r}: points are for shares; here it is a number of {unit}")
+            raise InvalidInputError(
+                f": points are for shares; here it is a number of {unit}", parameter="within", value=within
+            )
         value /= 100
     elif unit == POINTS and 1 <= value < 50:
         value /= 100  # as a share it would be more than all
     if not value > 0 or isinstance(within, bool):
-        raise InvalidInput(f"within={within!r} must be a positive number, such as '3 points' for ± 3 points")
+        raise InvalidInputError(
+            "must be a positive number, such as '3 points' for ± 3 points", parameter="within", value=within
+        )
     if unit == POINTS and value >= 0.5:
-        raise InvalidInput(f"within={within!r} of a share must be below 50 points: '3 points', or 3, or 0.03")
+        raise InvalidInputError(
+            "of a share must be below 50 points: '3 points', or 3, or 0.03", parameter="within", value=within
+        )
     return value
 
 

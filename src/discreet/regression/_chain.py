@@ -23,7 +23,7 @@ import numpy as np
 from discreet._declarations import as_float, as_positive
 from discreet._numerics.enclosures import above, ball, down, enclose, round_up, up
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput, NoiseWarning, NotPrivateError, warn
+from discreet.errors import InvalidInputError, NoiseWarning, NotPrivateError, warn
 from discreet.privacy.curves import Curve, Gaussian, Target
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._doubles import DoubleNoise
@@ -51,7 +51,7 @@ def checked_target(
 ) -> Target:
     """The target of a regression by draws."""
     if epsilon is None or (delta is None) == (order is None):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"epsilon={epsilon!r}, delta={delta!r}, order={order!r}: a target is epsilon with delta, "
             "such as epsilon=1, delta=1e-6, or epsilon with order (Rényi privacy), such as order=10"
         )
@@ -136,7 +136,9 @@ def draw_design(
     draws exactly, by rejection, where that is quick whatever the data.
     """
     if sampler not in SAMPLERS:
-        raise InvalidInput(f"sampler={sampler!r} must be one of {', '.join(map(repr, SAMPLERS))}")
+        raise InvalidInputError(
+            f"must be one of {', '.join(map(repr, SAMPLERS))}", parameter="sampler", value=sampler
+        )
     target = checked_target(epsilon, delta, order, n)
     count = as_positive(draws, "draws") * models
     if target.order is None and sampler != "rejection":
@@ -153,20 +155,22 @@ def draw_design(
         weight=weight,
         draws=draws,
         models=models,
-        guarantee=promised(target, exact, EXACT_BASIS, assumptions),
+        guarantee=guarantee_of(target, exact, EXACT_BASIS, assumptions),
         target=target,
     )
     if sampler == "rejection":
         if steps is not None:
-            raise InvalidInput(f"steps={steps!r} is the length of a chain: sampler='rejection' has none")
+            raise InvalidInputError(
+                "is the length of a chain: sampler='rejection' has none", parameter="steps", value=steps
+            )
         if made.seconds > _PATIENT or n * dimension > _MOST_ENTRIES:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"sampler='rejection' might take {made.seconds:.1g} seconds with {n} records and "
                 f"{dimension} coefficients; 'langevin' takes the same time for all data. A smaller epsilon "
                 "or a larger prior_precision makes rejection quicker"
             )
     elif sampler == "langevin" or steps is not None or made.seconds > _SOON:
-        made = _chained(made, steps, assumptions)
+        made = _noisy_gradient_chain(made, steps, assumptions)
     if made.reach < 1:
         warn(
             f"with {target} the posterior is the prior: whatever the {n} records say, they move its mode by "
@@ -177,7 +181,7 @@ def draw_design(
     return made
 
 
-def _chained(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
+def _noisy_gradient_chain(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
     """The same by noisy gradient steps."""
     precision = Fraction(made.precision)
     curvature = precision + Fraction(made.weight) * made.n * made.norm_squared / 4
@@ -190,7 +194,7 @@ def _chained(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) 
         length = as_positive(steps, "steps")
     one = chain_mu_squared(made.sensitivity_squared, precision, Fraction(step), length)
     curve = Gaussian(made.draws * made.models * one)
-    promise = promised(made.target, curve, CHAIN_BASIS, (*assumptions, FLOATS))
+    promise = guarantee_of(made.target, curve, CHAIN_BASIS, (*assumptions, FLOATS))
     return replace(made, sampler="langevin", guarantee=promise, step=step, steps=length)
 
 
@@ -216,7 +220,7 @@ def acceptance_floor(
     return math.exp(-dimension / 2 * math.log1p(ratio))
 
 
-def promised(target: Target, curve: Curve, basis: str, assumptions: tuple[str, ...]) -> Guarantee:
+def guarantee_of(target: Target, curve: Curve, basis: str, assumptions: tuple[str, ...]) -> Guarantee:
     """The guarantee of a curve that meets its target."""
     if not target.met(curve):
         raise AssertionError("the calibrated loss does not meet its target")
@@ -229,7 +233,9 @@ def scalings(
 ) -> tuple[float, float]:
     """(ρ, m) with 4ρ²c²/m ≤ ``square``."""
     if method not in METHODS:
-        raise InvalidInput(f"method={method!r} must be one of {', '.join(map(repr, METHODS))}")
+        raise InvalidInputError(
+            f"must be one of {', '.join(map(repr, METHODS))}", parameter="method", value=method
+        )
     precision = as_precision(prior_precision)
     needed = 4 * norm_squared / square
     if needed <= Fraction(precision):
@@ -237,15 +243,19 @@ def scalings(
     if method == "diffuse":
         weight = _root_down(square * Fraction(precision) / (4 * norm_squared))
         if weight == 0 or weight * float(norm_squared) == 0:
-            raise InvalidInput(f"prior_precision={precision!r} is too small to be computed with")
+            raise InvalidInputError(
+                "is too small to be computed with", parameter="prior_precision", value=precision
+            )
         return weight, precision
     reached = up(needed)
     if method == "concentrated":
         return 1.0, reached
-    raise InvalidInput(
-        f"prior_precision={precision!r} is too weak for {target} when every record counts in full: "
+    raise InvalidInputError(
+        f"is too weak for {target} when every record counts in full: "
         f"prior_precision={reached:.6g} reaches it. method='concentrated' raises it to that, and "
-        "method='diffuse' keeps it and lets each record count for less"
+        "method='diffuse' keeps it and lets each record count for less",
+        parameter="prior_precision",
+        value=precision,
     )
 
 
@@ -256,7 +266,7 @@ def check_length(length: int, weight: float, precision: float) -> None:
     # The length grows as ρ/m, and ρ as √m where it was lowered to meet the target.
     enough = precision * 1.01 * (length / _MOST_STEPS) ** (2 if weight < 1 else 1)
     number = f"{length:,}" if length < 10**9 else f"{float(length):.1e}"
-    raise InvalidInput(
+    raise InvalidInputError(
         f"prior_precision={precision:g} is too weak: the chain would take {number} steps, more than "
         f"{_MOST_STEPS:,}. prior_precision={enough:.3g} reaches the target within them; steps= gives a "
         "shorter chain, which is private all the same but has not settled"
@@ -309,7 +319,7 @@ def one_thread() -> AbstractContextManager[Any]:
 def least_delta(delta: Fraction) -> Fraction:
     """δ, unless it is too small for noise in doubles."""
     if delta < _LEAST_DELTA:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"delta={float(delta):g} is below {float(_LEAST_DELTA):g}: the noise is made in double "
             "precision, and nothing is promised about events that are rarer"
         )
@@ -318,9 +328,11 @@ def least_delta(delta: Fraction) -> Fraction:
 
 def as_precision(value: Any) -> float:
     if not 0 < (number := as_float(value)) < math.inf:
-        raise InvalidInput(
-            f"prior_precision={value!r} must be a positive number: the prior N(0, I/prior_precision) is what "
-            "bounds the influence of a record"
+        raise InvalidInputError(
+            "must be a positive number: the prior N(0, I/prior_precision) is what "
+            "bounds the influence of a record",
+            parameter="prior_precision",
+            value=value,
         )
     return number
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from discreet._declarations import as_float, as_plain
 from discreet._typing import FloatArray
-from discreet.errors import DataError, InvalidInput, alone
+from discreet.errors import DataError, InvalidInputError, drop_exception_context
 
 
 class WrongTypeError(DataError, TypeError):
@@ -25,11 +25,11 @@ class WrongTypeError(DataError, TypeError):
 def positive(value: Any, name: str) -> float:
     """A declared positive number."""
     if value is None:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{name} is missing: declare it from what you know beforehand, not from the private rows"
         )
     if not 0 < (number := math.nan if isinstance(value, str) else as_float(value)) < math.inf:
-        raise InvalidInput(f"{name}={value!r} must be a positive number")
+        raise InvalidInputError("must be a positive number", parameter=name, value=value)
     return number
 
 
@@ -40,14 +40,20 @@ def as_box(lower: Any, upper: Any, columns: int) -> tuple[FloatArray, FloatArray
         try:
             end = np.broadcast_to(np.asarray(value, dtype=np.float64), (columns,))
         except (TypeError, ValueError):
-            raise InvalidInput(f"{name}={value!r} must be a number or {columns} numbers") from None
+            raise InvalidInputError(
+                f"must be a number or {columns} numbers", parameter=name, value=value
+            ) from None
         if not np.isfinite(end).all():
-            raise InvalidInput(f"{name}={value!r} must be finite")
+            raise InvalidInputError("must be finite", parameter=name, value=value)
         ends.append(end)
     if not (ends[0] < ends[1]).all():
-        raise InvalidInput(f"lower={lower!r} must be below upper={upper!r} in every column")
+        raise InvalidInputError(
+            f"must be below upper={upper!r} in every column", parameter="lower", value=lower
+        )
     if not (ends[1] / 2 - ends[0] / 2 > 0).all():
-        raise InvalidInput(f"lower={lower!r} and upper={upper!r} are too close together to be computed with")
+        raise InvalidInputError(
+            f"and upper={upper!r} are too close together to be computed with", parameter="lower", value=lower
+        )
     return ends[0], ends[1]
 
 
@@ -66,13 +72,14 @@ def as_seed(state: Any) -> int | None:
             raise ValueError
         return number
     except (TypeError, ValueError):
-        raise InvalidInput(
-            f"random_state={state!r} must be None (a private fit), a whole number from 0 on, or a "
-            "generator of NumPy"
+        raise InvalidInputError(
+            "must be None (a private fit), a whole number from 0 on, or a generator of NumPy",
+            parameter="random_state",
+            value=state,
         ) from None
 
 
-@alone
+@drop_exception_context
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
     """A finite matrix of doubles; sets or compares ``n_features_in_`` and ``feature_names_in_``."""
     types = np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object)
@@ -100,7 +107,7 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
         raise DataError(text) from None
 
 
-@alone
+@drop_exception_context
 def checked_targets(y: Any, rows: int) -> FloatArray:
     """A finite number for each row."""
     if y is None:
@@ -122,7 +129,7 @@ def _same_length(rows: int, labels: int) -> None:
         raise DataError(f"Found input variables with inconsistent numbers of samples: [{rows}, {labels}]")
 
 
-@alone
+@drop_exception_context
 def checked_labels(
     y: Any, rows: int, classes: Sequence[Any] | None, several: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -174,8 +181,10 @@ def declared_classes(classes: Any) -> npt.NDArray[Any]:
         if known.ndim != 1 or len(known) != len(list(classes)) or not _can_be_written(given):
             raise ValueError
     except (TypeError, ValueError):
-        raise InvalidInput(
-            f"classes={classes!r} must be a sequence of distinct labels of one kind, such as (0, 1)"
+        raise InvalidInputError(
+            "must be a sequence of distinct labels of one kind, such as (0, 1)",
+            parameter="classes",
+            value=classes,
         ) from None
     return known
 

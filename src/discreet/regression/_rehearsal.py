@@ -13,7 +13,7 @@ from scipy.special import betaincinv, ndtr
 
 from discreet._data.grids import Grid
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.regression._newton.design import Design
 from discreet.regression._newton.fit import Fit, Regression
 from discreet.regression._newton.rounds import Schedule
@@ -26,7 +26,7 @@ _TYPICAL = {
 }
 
 
-def rehearsed(
+def simulate_fit(
     asked: Regression,
     n: int,
     seed: int,
@@ -42,7 +42,9 @@ def rehearsed(
     """
     size = min(n, _MOST)
     if size < asked.design.d:
-        raise InvalidInput(f"n={n} is less than the {asked.design.d} coefficients: nothing can be fitted")
+        raise InvalidInputError(
+            f"n={n} is less than the {asked.design.d} coefficients: nothing can be fitted"
+        )
     schedule = Schedule.of(asked.setting(n), asked.aim)
     aim = "prediction" if schedule.steps else "intervals"
     alone = replace(asked, n=None, person=None, per_person=None, aim=aim)
@@ -83,7 +85,7 @@ def made_up(
         else:
             parts = given.pop(variable.name, (1 / size,) * size)
             if len(parts) != size:
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"shares of {variable.name!r} must be {size} numbers, one for each of its values, not "
                     f"{len(parts)}"
                 )
@@ -91,7 +93,7 @@ def made_up(
         columns[variable.name] = variable.values(codes)
     if given:
         categories = [variable.name for variable in design.variables if not variable.numeric]
-        raise InvalidInput(
+        raise InvalidInputError(
             f"shares of {next(iter(given))!r} are guessed, which is no category of the formula: "
             f"{', '.join(categories) or 'it has none'}"
         )
@@ -105,12 +107,14 @@ def _response(
     levels = np.array(design.response.levels, dtype=object)
     if family == "multinomial":
         if typical is not None:
-            raise InvalidInput(f"typical={typical!r} is not used by multinomial models: leave it out")
+            raise InvalidInputError(
+                "is not used by multinomial models: leave it out", parameter="typical", value=typical
+            )
         return levels[generator.integers(0, len(levels), n)]
     most, part = (coder.width, {"gaussian": 8, "poisson": 5}[family]) if isinstance(coder, Grid) else (1, 2)
     guess = most / part if typical is None else float(typical)
     if not 0 < guess < most:
-        raise InvalidInput(f"typical={typical!r} must be {_TYPICAL[family]}")
+        raise InvalidInputError(f"must be {_TYPICAL[family]}", parameter="typical", value=typical)
     if not isinstance(coder, Grid):
         return levels[(generator.random(n) < guess).astype(int)]
     if family == "poisson":

@@ -24,7 +24,7 @@ from discreet._declarations import as_positive, as_size
 from discreet._documents.answer import VERSIONS
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._typing import FloatArray
-from discreet.errors import DataError, InvalidInput, PrivacyWarning, warn
+from discreet.errors import DataError, InvalidInputError, PrivacyWarning, warn
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._chain import (
@@ -47,7 +47,7 @@ from discreet.regression._doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression._newton.fit import Fit, regression
 from discreet.regression._newton.records import in_arrays
 from discreet.regression._rejection import rejection
-from discreet.regression.release import LogisticRelease, clipped
+from discreet.regression.release import LogisticRelease, clip_rows
 
 Estimator = TypeVar("Estimator", bound=type)
 
@@ -76,22 +76,22 @@ def _refusing(estimator: Estimator) -> Estimator:
     def checked(self: Any, **settings: Any) -> None:
         for name, why in _REFUSED.items():
             if name in settings:
-                raise InvalidInput(f"{name}={settings[name]!r} is refused: {why}")
+                raise InvalidInputError(f"is refused: {why}", parameter=name, value=settings[name])
         initialise(self, **settings)
 
     changed.__init__ = checked
     return estimator
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     if name.isidentifier() and not keyword.iskeyword(name):
         return name
     if "`" in name:
-        raise InvalidInput(f"the column {name!r} cannot stand in a formula; rename it")
+        raise InvalidInputError(f"the column {name!r} cannot stand in a formula; rename it")
     return f"`{name}`"
 
 
-def _predicted(estimator: Any, X: Any) -> FloatArray:
+def _predict(estimator: Any, X: Any) -> FloatArray:
     fit: Fit = estimator.release_
     return fit.response(fit.question.design.nearest(checked_rows(estimator, X, reset=False)))
 
@@ -99,11 +99,13 @@ def _predicted(estimator: Any, X: Any) -> FloatArray:
 def _ends(bounds: Any, names: Sequence[str]) -> tuple[Any, Any]:
     """Return the lower and the upper ends of the columns: numbers for all of them, or one each."""
     if bounds is None:
-        raise InvalidInput(f"bounds is missing: declare {_BOUNDS}")
-    refusal = InvalidInput(f"bounds={bounds!r} must be {_BOUNDS}")
+        raise InvalidInputError(f"bounds is missing: declare {_BOUNDS}")
+    refusal = InvalidInputError(f"must be {_BOUNDS}", parameter="bounds", value=bounds)
     if isinstance(bounds, Mapping):
         if set(bounds) != set(names):
-            raise InvalidInput(f"bounds={bounds!r} must name each column: {', '.join(names)}")
+            raise InvalidInputError(
+                f"must name each column: {', '.join(names)}", parameter="bounds", value=bounds
+            )
         bounds = [bounds[name] for name in names]
     try:
         pairs = np.asarray(bounds, dtype=np.float64)
@@ -112,11 +114,13 @@ def _ends(bounds: Any, names: Sequence[str]) -> tuple[Any, Any]:
     if pairs.shape not in ((2,), (len(names), 2)):
         raise refusal
     if not (pairs[..., 0] < pairs[..., 1]).all():
-        raise InvalidInput(f"bounds={bounds!r}: low must be below high in every pair (low, high)")
+        raise InvalidInputError(
+            ": low must be below high in every pair (low, high)", parameter="bounds", value=bounds
+        )
     return pairs[..., 0], pairs[..., 1]
 
 
-def _fitted(
+def _fit_all_columns(
     estimator: Any,
     rows: FloatArray,
     response: Any,
@@ -137,7 +141,7 @@ def _fitted(
     outcome = "y"
     while outcome in names:
         outcome += "_"
-    terms = [*([] if first else ["0"]), *map(_quoted, names)]
+    terms = [*([] if first else ["0"]), *map(_quote, names)]
     known: dict[str, Any] = {
         name: (float(low), float(high)) for name, low, high in zip(names, *box, strict=True)
     }
@@ -145,7 +149,7 @@ def _fitted(
         known[outcome] = target_bounds
     for name in ("epsilon", "delta"):
         if getattr(estimator, name) is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"{name} is missing: a target is epsilon with delta, such as epsilon=1, delta=1e-6"
             )
     asked = regression(
@@ -248,24 +252,26 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
     def fit(self, X: Any, y: Any) -> Any:
         """Fits the coefficients. What is not declared is refused, not learned from the rows."""
         rows = checked_rows(self, X, reset=True)
-        values = self.prepared(checked_targets(y, len(rows)))
+        values = self.prepare_response(checked_targets(y, len(rows)))
         if self.target_bounds is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "target_bounds is missing: declare the lowest and the highest y, such as (0, 100)"
             )
         public_facts(self, len(rows))
-        found, intercepts = _fitted(self, rows, values, self.family, target_bounds=self.target_bounds)
+        found, intercepts = _fit_all_columns(
+            self, rows, values, self.family, target_bounds=self.target_bounds
+        )
         self.coef_, self.intercept_ = found[0], float(intercepts[0])
         return self
 
-    def prepared(self, values: FloatArray) -> FloatArray:
+    def prepare_response(self, values: FloatArray) -> FloatArray:
         """The response as the model takes it."""
         return values
 
     def predict(self, X: Any) -> FloatArray:
         """Means of the response; ``release_.predict(frame)`` has their intervals."""
         check_is_fitted(self)
-        return _predicted(self, X)
+        return _predict(self, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -283,7 +289,7 @@ class PrivatePoissonRegression(PrivateLinearRegression):
 
     family: ClassVar[str] = "poisson"
 
-    def prepared(self, values: FloatArray) -> FloatArray:
+    def prepare_response(self, values: FloatArray) -> FloatArray:
         if (values < 0).any():
             raise DataError("y holds negative numbers, which are no counts")
         return np.rint(values)
@@ -298,12 +304,14 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Draws the coefficients. The settings are fixed from public values before the rows are used."""
         rows = checked_rows(self, X, reset=True)
         if self.multi_class not in (None, "ovr"):
-            raise InvalidInput(f"multi_class={self.multi_class!r} must be 'ovr' (one versus rest) or None")
+            raise InvalidInputError(
+                "must be 'ovr' (one versus rest) or None", parameter="multi_class", value=self.multi_class
+            )
         self.classes_, index = checked_labels(y, len(rows), self.classes, self.multi_class == "ovr")
         models = 1 if len(self.classes_) == 2 else len(self.classes_)
         bound = self.row_bound()
         if not 1e-100 < bound < 1e100:
-            raise InvalidInput(f"norm_bound={bound:g} is too extreme to be computed with; rescale X")
+            raise InvalidInputError(f"norm_bound={bound:g} is too extreme to be computed with; rescale X")
         assumptions = public_facts(self, len(rows))
         constant = float(_CONSTANT) * bound if self.fit_intercept else 0.0
         squared = Fraction(bound) ** 2 * (1 + _CONSTANT**2 if self.fit_intercept else 1)
@@ -311,7 +319,7 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         made = self.design_for(len(rows), width, squared, models, assumptions)
         seed = as_seed(self.random_state)
         noise: DoubleNoise = PrivateNoise() if seed is None else SeededNoise(seed)
-        inside = clipped(rows, bound)
+        inside = clip_rows(rows, bound)
         if self.fit_intercept:
             inside = np.hstack([inside, np.full((len(inside), 1), constant)])
         drawn = []
@@ -476,28 +484,29 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     sampler: str = "auto"
 
     @property
-    def _summed(self) -> bool:
+    def _fit_by_sums(self) -> bool:
         return bool(self.method == "newton")
 
     def fit(self, X: Any, y: Any) -> Any:
         """Fits the coefficients. What decides the fit is public, and fixed before the rows are used."""
-        if not self._summed:
+        if not self._fit_by_sums:
             if self.method not in METHODS:
                 known = ", ".join(map(repr, ("newton", *METHODS)))
-                raise InvalidInput(f"method={self.method!r} must be one of {known}")
+                raise InvalidInputError(f"must be one of {known}", parameter="method", value=self.method)
             return super().fit(X, y)
         for name in _OF_DRAWS:
             if getattr(self, name) != getattr(type(self), name):
-                raise InvalidInput(
-                    f"{name}={getattr(self, name)!r} belongs to posterior draws: method='diffuse' has it, "
-                    "method='newton' has not"
+                raise InvalidInputError(
+                    "belongs to posterior draws: method='diffuse' has it, method='newton' has not",
+                    parameter=name,
+                    value=getattr(self, name),
                 )
         rows = checked_rows(self, X, reset=True)
         self.classes_, index = checked_labels(y, len(rows), self.classes, True)
         public_facts(self, len(rows))
         names = tuple(str(label) for label in self.classes_.tolist())
         family = "binomial" if len(names) == 2 else "multinomial"
-        found, intercepts = _fitted(self, rows, index, family, levels=names)
+        found, intercepts = _fit_all_columns(self, rows, index, family, levels=names)
         if family == "multinomial":  # the first class is the reference
             found = np.vstack([np.zeros(found.shape[1]), found])
             intercepts = np.append(0.0, intercepts)
@@ -510,15 +519,15 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """The probability of each class."""
         check_is_fitted(self)
-        if not self._summed:
+        if not self._fit_by_sums:
             return super().predict_proba(X)
-        found = _predicted(self, X)
+        found = _predict(self, X)
         return found if found.ndim == 2 else np.column_stack([1 - found, found])
 
     def decision_function(self, X: Any) -> FloatArray:
         """Log-odds of the second class, shape (n,); of several classes their log-probabilities."""
         check_is_fitted(self)
-        if not self._summed:
+        if not self._fit_by_sums:
             return super().decision_function(X)
         chances = np.log(np.clip(self.predict_proba(X), 1e-300, 1.0))
         return np.asarray(chances[:, 1] - chances[:, 0] if chances.shape[1] == 2 else chances)
@@ -530,11 +539,11 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         and each draw is √k times as noisy.
         """
         target = checked_target(self.epsilon, self.delta, self.order, 1)
-        if target.order is None and not self._summed and self.sampler != "rejection":
+        if target.order is None and not self._fit_by_sums and self.sampler != "rejection":
             least_delta(target.delta)
         times = Fraction(as_positive(draws, "draws"), as_positive(self.draws, "draws"))
         curve = Gaussian(target.mu_squared * times)
-        basis = f"{draws} posterior draws" if not self._summed else "private sums"
+        basis = f"{draws} posterior draws" if not self._fit_by_sums else "private sums"
         if target.order is not None:
             return Guarantee(None, basis=basis, curve=curve)
         if times == 1:  # the target itself: a search for ε could end a hair above it, and above a cap
@@ -562,7 +571,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self._summed or self.multi_class == "ovr"
+        tags.classifier_tags.multi_class = self._fit_by_sums or self.multi_class == "ovr"
         return tags
 
 
@@ -581,7 +590,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """Reads the number of columns and their names, which are public, and no value."""
         columns = checked_rows(self, X, reset=True).shape[1]
         if self.lower is None or self.upper is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "BoundedScaler needs lower= and upper=, one number or one per column: the smallest and "
                 "largest values of the private rows would give those records away"
             )

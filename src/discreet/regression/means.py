@@ -23,11 +23,11 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from discreet._data import count_cells
-from discreet._data.files import coded
+from discreet._data.files import open_columns
 from discreet._data.grids import Grid
 from discreet._data.levels import Levels
 from discreet._data.values import distinct
-from discreet._data.withheld import withheld
+from discreet._data.withheld import redact_errors
 from discreet._declarations import (
     EXCLUDE,
     Domain,
@@ -47,11 +47,11 @@ from discreet._randomness.gaussian import rounded_gaussian
 from discreet._randomness.integers import discrete_laplace
 from discreet._typing import FloatArray
 from discreet.distributions.quantity import Quantity
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._newton.fit import as_level
-from discreet.regression._newton.sums import undeclared
+from discreet.regression._newton.sums import undeclared_error
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -263,7 +263,7 @@ class Mean(Answer):
         if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
             raise ValueError("it claims another epsilon than its noise was made for")
 
-    def upgraded(self) -> Mean:
+    def upgrade(self) -> Mean:
         """Return it with the bound on the records of a person, for which its noise was made."""
         return replace(self, guarantee=with_people(self.guarantee, self.released.noise.people))
 
@@ -298,7 +298,7 @@ class Means(Answer):
     def __getitem__(self, group: Any) -> Mean:
         """The mean of a group."""
         if group not in self.groups:
-            raise InvalidInput(f"group {group!r} is not one of {self.groups!r}")
+            raise InvalidInputError(f"group {group!r} is not one of {self.groups!r}")
         return self.means[self.groups.index(group)]
 
     @property
@@ -356,7 +356,9 @@ class Means(Answer):
 
     def _pair(self, between: Sequence[Any]) -> list[FloatArray]:
         if len(between) != 2:
-            raise InvalidInput(f"between={between!r} must name two groups, as in between=('A', 'B')")
+            raise InvalidInputError(
+                "must name two groups, as in between=('A', 'B')", parameter="between", value=between
+            )
         return [self[group].draws(seed=seed)[:, 0] for seed, group in enumerate(between)]
 
     @property
@@ -403,7 +405,7 @@ class Means(Answer):
         hides = self.guarantee.relation is Relation.ADD_REMOVE
         return self.means[0].released.noise.cost(hides, 1 if hides else 2)
 
-    def upgraded(self) -> Means:
+    def upgrade(self) -> Means:
         """Return it with the bound on the records of a person, for which its noise was made."""
         noise = self.means[0].released.noise
         most = noise.people if noise.mu_squared is not None else max(1, noise.people // 2)
@@ -481,7 +483,7 @@ class MeanDesign:
             unit=self.person if people else None,
         )
 
-    @withheld
+    @redact_errors
     def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
         """By group the exact (count, Σu, Σu²), and the number of all records: private."""
         coders: dict[str | None, Any] = {self.column: self.grid}
@@ -489,7 +491,7 @@ class MeanDesign:
         if self.groups is not None:
             coders[self.by] = Levels(self.groups).accepting(self.grid.total)
             names = tuple(self.groups.levels)
-        with coded(data, coders, self.person, columns=True) as table:
+        with open_columns(data, coders, self.person, columns=True) as table:
             if table is not None:
                 cells = count_cells(table, self.per_person).kept
             elif self.groups is None and self.person is None:
@@ -497,12 +499,12 @@ class MeanDesign:
                 for value, records in distinct(data):
                     cells[self.grid.code(value),] += records
             else:
-                raise InvalidInput("data must be a table or a file with the named columns")
+                raise InvalidInputError("data must be a table or a file with the named columns")
         sums = {name: [0, 0, 0] for name in names}
         for (code, *group), records in cells.items():
             if group and group[0] >= len(names):
                 if not self.grid.total:
-                    raise undeclared(str(self.by), unknown=True)
+                    raise undeclared_error(str(self.by), unknown=True)
             elif code < self.grid.size:
                 u, own = code - self.grid.steps // 2, sums[names[group[0] if group else 0]]
                 own[0] += records
@@ -510,13 +512,15 @@ class MeanDesign:
                 own[2] += records * u * u
             elif not (self.excludes and code == self.grid.size + 1):
                 wayout = "say missing='exclude', or a number"
-                raise undeclared(self.column or "value", code == self.grid.size, wayout)
+                raise undeclared_error(self.column or "value", code == self.grid.size, wayout)
         total = sum(cells.values())
         if self.relation is not Relation.ADD_REMOVE:
             if not total:
                 raise DataError("the data are empty: there is no record")
             if self.n is not None and total != self.n:
-                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+                raise InvalidInputError(
+                    f"n={self.n} was declared but the data have another number of records"
+                )
         return {name: (own[0], own[1], own[2]) for name, own in sums.items()}, total
 
     def answer(

@@ -14,7 +14,7 @@ from discreet._declarations import as_positive, as_real, as_reals
 from discreet._documents.answer import FIRST, Answer, Row, Table, Words, as_count, kept
 from discreet._numerics.enclosures import round_up
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -57,7 +57,7 @@ class LogisticRelease(Answer):
 
     def log_odds(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
         """log p/(1 − p), shape (rows, models), averaged over draws as p; rows as in :meth:`probabilities`."""
-        inside = clipped(self._as_fitted(rows, scaled), self.norm_bound)
+        inside = clip_rows(self._as_fitted(rows, scaled), self.norm_bound)
         scores = np.einsum("ij,kmj->kim", inside, self.coefficients) + self.intercepts[:, None, :]
         if len(scores) == 1:
             return np.asarray(scores[0], dtype=np.float64)
@@ -83,11 +83,11 @@ class LogisticRelease(Answer):
         given = np.asarray(rows, dtype=np.float64)
         columns = self.coefficients.shape[2]
         if given.ndim != 2 or given.shape[1] != columns or not np.isfinite(given).all():
-            raise InvalidInput(f"rows must be a matrix of {columns} columns of finite numbers")
+            raise InvalidInputError(f"rows must be a matrix of {columns} columns of finite numbers")
         if scaled:
             return given
         if self.bounds is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "this release does not hold the bounds of its columns, so it cannot scale rows: scale them "
                 "as for the fit, each column from its bounds to [-1, 1] if release_logistic made it, and say "
                 "scaled=True"
@@ -142,7 +142,7 @@ class LogisticRelease(Answer):
         return self.features or tuple(f"x{i + 1}" for i in range(self.coefficients.shape[2]))
 
     @property
-    def _published(self) -> FloatArray:
+    def _published_draws(self) -> FloatArray:
         """The draws that were published, a row each."""
         both = np.concatenate([self.intercepts[:, :, None], self.coefficients], axis=2)
         return both.reshape(len(both), -1)
@@ -150,7 +150,9 @@ class LogisticRelease(Answer):
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
         """The mean of the published draws: how far it is from the posterior's, nothing published tells."""
-        return [Row(name, mean) for name, mean in zip(self.names, self._published.mean(axis=0), strict=True)]
+        return [
+            Row(name, mean) for name, mean in zip(self.names, self._published_draws.mean(axis=0), strict=True)
+        ]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Choose among the published draws, with replacement: there is no other account of them.
@@ -160,7 +162,7 @@ class LogisticRelease(Answer):
         array of shape (size, len(names))
         """
         chosen = np.random.default_rng(seed).integers(len(self.coefficients), size=as_positive(size, "size"))
-        return self._published[chosen]
+        return self._published_draws[chosen]
 
     def tables(self) -> tuple[Table, ...]:
         """The coefficients that were drawn."""
@@ -285,7 +287,7 @@ def _proximal(drawn: Drawn) -> _Cost:
     return Inexact(exact, min(Fraction(1), drawn.count * tau)), basis, (FLOATS,)
 
 
-def _perturbed(drawn: Drawn) -> _Cost:
+def _perturb(drawn: Drawn) -> _Cost:
     more = 1 + 2 * max(Fraction(1, 10**6), Fraction(drawn.n, 10**12))
     curve = Gaussian(drawn.count * drawn.moved * more**2 / drawn.precision)
     return curve, "output perturbation of the posterior mode (proofs/logistic.md)", ()
@@ -302,7 +304,7 @@ _COSTS: dict[tuple[str, str], Callable[[Drawn], _Cost]] = {
     ("PrivateLogisticRegression", "rejection"): _rejection,
     ("PrivateLogisticRegression", "langevin"): _langevin,
     ("PrivateLogisticRegression", "proximal"): _proximal,
-    ("OutputPerturbationLogisticRegression", "output perturbation"): _perturbed,
+    ("OutputPerturbationLogisticRegression", "output perturbation"): _perturb,
     ("OPSLogisticRegression", "rejection"): _on_ball,
 }
 _SETTINGS: tuple[str, ...] = (
@@ -319,7 +321,7 @@ _SETTINGS: tuple[str, ...] = (
 _SETTINGS += ("grid",)
 
 
-def clipped(rows: FloatArray, bound: float) -> FloatArray:
+def clip_rows(rows: FloatArray, bound: float) -> FloatArray:
     """Rows with ‖x‖ > bound scaled down to it; a little below, so that rounding cannot exceed the bound."""
     most = bound * _BELOW
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)

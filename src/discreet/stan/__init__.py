@@ -19,7 +19,7 @@ from discreet._inference._likelihoods import bridging
 from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
 from discreet._inference.published import as_noise
 from discreet._numerics.noises import Noise
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 __all__ = ["Program", "brms_family", "functions", "observe"]
 
@@ -125,7 +125,7 @@ def functions(noise: Any) -> str:
     """The contents of a ``functions`` block for one kind of noise."""
     law = as_noise(noise)
     if law.name not in _LAWS:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{law.name} noise has no Stan code, but {', '.join(_LAWS)} have; discreet.pymc takes every noise"
         )
     pulled, reach = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))", _CURVED
@@ -151,14 +151,14 @@ class Program:
 def observe(likelihood: Likelihood) -> Program:
     """The program's part that says what was published, about ``shares`` or ``rates`` that the model has."""
     if not (isinstance(likelihood, NoisyCells) and bridging.plain(likelihood)):
-        raise InvalidInput("only noisy counts of shares or rates have Stan code; use release.to_pymc()")
+        raise InvalidInputError("only noisy counts of shares or rates have Stan code; use release.to_pymc()")
     noise: Noise = likelihood.noise
     total, k = likelihood.model.total, likelihood.k
     text = functions(noise)
     data: dict[str, Any] = {"k": k, "z": likelihood.values.tolist()}
     if total is not None:
         if np.ptp(noise.scale) > 0:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "noise of one scale a cell with a public total has no Stan code; use to_pymc()"
             )
         constant = -noise.log_normaliser(k)

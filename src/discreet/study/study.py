@@ -18,13 +18,13 @@ from typing import Any
 from discreet._declarations import Relation
 from discreet._documents.study import StudyResult
 from discreet._reporting.report import report
-from discreet._text import aligned, nearest
+from discreet._text import align_columns, nearest
 from discreet._typing import EpsilonLike, SchemaLike
 from discreet.errors import (
     BudgetExceededError,
     DataError,
     FileError,
-    InvalidInput,
+    InvalidInputError,
     MissingLedgerError,
     UnknownDatasetError,
 )
@@ -130,7 +130,7 @@ class Study:
         if dataset is None:
             dataset = Path(self.label).stem if self.label else "study"
             if ledger is not None and not self.label:
-                raise InvalidInput("dataset is missing: say which dataset of the ledger these data are")
+                raise InvalidInputError("dataset is missing: say which dataset of the ledger these data are")
         self.dataset = dataset
         self.relation = self.schema.relation
         self.ledger = ledger if isinstance(ledger, Ledger | None) else Ledger(ledger)
@@ -144,25 +144,27 @@ class Study:
         given = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
         kept = {name: value for name, value in given.items() if value is not None}
         if isinstance(epsilon, tuple | list | Mapping):
-            raise InvalidInput(
-                f"epsilon={epsilon!r} must be one number: Study(data, schema, epsilon=2, delta='1e-6')"
+            raise InvalidInputError(
+                "must be one number: Study(data, schema, epsilon=2, delta='1e-6')",
+                parameter="epsilon",
+                value=epsilon,
             )
         if kept:
             return Budget.cap(**kept)
         if self.ledger is None:
-            raise InvalidInput("epsilon is missing: the budget of the study, such as epsilon=1")
+            raise InvalidInputError("epsilon is missing: the budget of the study, such as epsilon=1")
         return self.ledger.show(self.dataset).cap
 
     def _check(self, known: Account) -> None:
         if known.cap != self.budget:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the study's budget is {self.budget} but the ledger's cap for "
                 f"{self.dataset!r} is {known.cap}: "
                 "leave epsilon and delta out to join it, or change the cap with ledger.set_cap "
                 "(discreet ledger cap)"
             )
         if known.relation != self.relation:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the ledger keeps {self.dataset!r} for {known.relation}, and this schema is "
                 f"for {self.relation}"
             )
@@ -299,7 +301,7 @@ class Study:
         """
         if id is not None:
             check_id(id, "id")
-        return self._answer(self._bound(id, self._with_delta(question)), id, title)
+        return self._answer(self._bind(id, self._with_delta(question)), id, title)
 
     # Plans.
 
@@ -334,7 +336,7 @@ class Study:
             ``split.questions`` are the questions with their ε, for :meth:`price` and :meth:`answer`.
         """
         if self.budget.epsilon is None:
-            raise InvalidInput("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
+            raise InvalidInputError("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
         named = dict(by_id(questions))
         return split(named, self.schema, self.budget.epsilon, self.budget.delta)
 
@@ -349,8 +351,8 @@ class Study:
         problems = []
         for name, question, earlier in self._each(questions):
             try:
-                _ = self._bound(name, question).size if earlier is None else None
-            except (DataError, InvalidInput) as error:
+                _ = self._bind(name, question).size if earlier is None else None
+            except (DataError, InvalidInputError) as error:
                 problems.append((type(error), f"question {name!r}: {error}"))
         if problems:
             text = "\n".join([*(text for _, text in problems), "nothing was charged"])
@@ -372,7 +374,7 @@ class Study:
                 guarantees[name] = Guarantee.from_dict(earlier.guarantee)
                 charged.append(name)
                 continue
-            bound = self._bound(name, question)
+            bound = self._bind(name, question)
             guarantees[name] = bound.guarantee
             scope = scope_after(self.dataset, scope, bound.guarantee)
             asked += price_of(bound.guarantee, account.cap.unit)
@@ -400,7 +402,7 @@ class Study:
             return question
         return replace(question, delta=str(self.budget.delta / DELTA_PARTS))
 
-    def _bound(self, name: str | None, question: Question) -> BoundQuestion:
+    def _bind(self, name: str | None, question: Question) -> BoundQuestion:
         """The question put to the data, with what pricing has read already."""
         known = None if name is None else self._priced.get(name)
         if known is None or known.question != question:
@@ -418,7 +420,7 @@ class Study:
             answer, name = answer_from_simulation(bound), id or f"simulated-{len(self._answered) + 1}"
         else:
             if not self.account().entries:
-                with suppress(InvalidInput):  # somebody else was quicker: what they made is checked
+                with suppress(InvalidInputError):  # somebody else was quicker: what they made is checked
                     self.ledger.create(self.dataset, relation=self.relation, **asdict(self.budget))
                 self._check(self.account())
             answer = bound.answer(self._charge(id))
@@ -472,7 +474,7 @@ class Study:
             [name, str(question["kind"]), str(answer.guarantee)]
             for name, (question, answer) in self._answered.items()
         ]
-        return "\n".join([*lines, *(aligned(["id", "question", "guarantee"], rows) if rows else [])])
+        return "\n".join([*lines, *(align_columns(["id", "question", "guarantee"], rows) if rows else [])])
 
 
 def checked_question(name: str, question: Mapping[str, Any]) -> Question:
@@ -489,7 +491,7 @@ def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping
     for index, question in enumerate(questions, 1):
         name = question_id(question, f"question {index}")
         if name in seen:
-            raise InvalidInput(f"question id {name!r} is used twice")
+            raise InvalidInputError(f"question id {name!r} is used twice")
         seen.add(name)
         yield name, question
 
@@ -497,14 +499,14 @@ def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping
 def question_id(question: Mapping[str, Any], where: str) -> str:
     """Return the id of a question, which is that of its charge."""
     if not isinstance(question, Mapping):
-        raise InvalidInput(f"{where} must be a mapping with id, kind and parameters")
+        raise InvalidInputError(f"{where} must be a mapping with id, kind and parameters")
     return check_id(question.get("id"), where)
 
 
 def check_id(name: Any, where: str) -> str:
     """Return an id of letters, digits, dots and dashes."""
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
-        raise InvalidInput(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
+        raise InvalidInputError(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     return name
 
 
@@ -521,10 +523,10 @@ class StudyFile:
 
     def open(self) -> Study:
         """Return the study that the file declares; nothing is written before its first question."""
-        return _labelled(Study(**self.arguments["study"]), self.arguments["label"])
+        return _with_label(Study(**self.arguments["study"]), self.arguments["label"])
 
 
-def _labelled(study: Study, label: str) -> Study:
+def _with_label(study: Study, label: str) -> Study:
     study.label = label
     return study
 
@@ -542,25 +544,25 @@ def read_study(path: str | Path) -> StudyFile:
     except UnicodeDecodeError:
         raise FileError(f"{str(path)!r} is not text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{str(path)!r} is not valid TOML: {error}") from None
+        raise InvalidInputError(f"{str(path)!r} is not valid TOML: {error}") from None
     if "schema" not in content:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{str(path)!r} needs a table [schema] with [schema.columns], or schema = "
             '"schema.toml" at its top: what is public about the data is declared there, '
             "once, and the budget as epsilon and delta in [study]"
         )
     unknown = set(content) - {"study", "schema", "question"}
     if unknown:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{str(path)!r}: [{sorted(unknown)[0]}] is unknown; a study file has [study], "
             "[schema] and [[question]]"
         )
     head = content.get("study")
     if not isinstance(head, dict) or "data" not in head:
-        raise InvalidInput(f'{str(path)!r} needs a table [study] with data = "FILE"')
+        raise InvalidInputError(f'{str(path)!r} needs a table [study] with data = "FILE"')
     for key in head:
         if key not in _STUDY_KEYS:
-            raise InvalidInput(f"[study]: {key!r} is unknown{nearest(key, _STUDY_KEYS)}")
+            raise InvalidInputError(f"[study]: {key!r} is unknown{nearest(key, _STUDY_KEYS)}")
     declared = content["schema"]
     if isinstance(declared, str):
         schema = Schema.load(path.parent / declared)
@@ -568,7 +570,7 @@ def read_study(path: str | Path) -> StudyFile:
         schema = Schema.from_dict(declared)
     questions = plain(content.get("question"))
     if not isinstance(questions, list) or not questions:
-        raise InvalidInput(f"{str(path)!r} has no question: add a table [[question]]")
+        raise InvalidInputError(f"{str(path)!r} has no question: add a table [[question]]")
     ledger = str(
         head.get("ledger") or os.environ.get("DISCREET_LEDGER") or path.with_suffix(".ledger.db").name
     )
@@ -580,7 +582,7 @@ def read_study(path: str | Path) -> StudyFile:
         ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
     budget = {name: head[name] for name in ("epsilon", "delta", "zcdp") if name in head}
     if not budget and "dataset" not in head:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{str(path)!r} needs epsilon = 1 in [study], and delta if you like; or, to join "
             "a budget that is in "
             'a ledger, dataset = "NAME"'

@@ -28,9 +28,9 @@ from discreet._documents.answer import as_probability
 from discreet._inference.made_up_counts import width_without
 from discreet._numerics.search import boundary
 from discreet.distributions.beta_dirichlet import dirichlet
-from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.errors import DiscreetError, InvalidInputError, TooLargeError
 from discreet.mechanisms import MECHANISMS, automatic
-from discreet.planning.progress import watched
+from discreet.planning.progress import track_progress
 from discreet.posterior_sampling.families.categorical import DirichletFamily
 from discreet.privacy.curves import largest_gaussian
 from discreet_reproductions.arrays import EpsilonLike, FloatArray
@@ -121,7 +121,7 @@ class Plan:
             if row.name == name and (not options or dict(row.options) == options):
                 return row
         listed = ", ".join(row.label for row in self.rows)
-        raise InvalidInput(f"{label(name, options)!r} is not in this plan; it has: {listed}")
+        raise InvalidInputError(f"{label(name, options)!r} is not in this plan; it has: {listed}")
 
     def table(self) -> list[dict[str, Any]]:
         """The rows as plain values."""
@@ -250,7 +250,7 @@ def _choices(mechanisms: Iterable[Choice] | str | None) -> Chosen | None:
         name, options = (choice, {}) if isinstance(choice, str) else (choice[0], dict(choice[1]))
         listed.append((mechanism_class(name, options).name, options))
     if not listed:
-        raise InvalidInput("mechanisms is empty; name at least one, or leave it out")
+        raise InvalidInputError("mechanisms is empty; name at least one, or leave it out")
     return listed
 
 
@@ -262,10 +262,10 @@ def chosen_mechanisms(mechanisms: Iterable[Choice] | str | None, prior: tuple[fl
 def _rows(chosen: Chosen | None, setting: Setting, epsilon: Fraction) -> tuple[PlanRow, ...]:
     """A row per mechanism; of the default ones those that work at this size."""
     rows = []
-    for name, options in watched(setting.default if chosen is None else chosen, "mechanisms compared"):
+    for name, options in track_progress(setting.default if chosen is None else chosen, "mechanisms compared"):
         try:
             rows.append(setting.row(setting.built(name, epsilon, options), options))
-        except (InvalidInput, TooLargeError):
+        except (InvalidInputError, TooLargeError):
             if chosen is not None or name == automatic(setting.relation):
                 raise
     return tuple(rows)
@@ -313,18 +313,18 @@ def plan(
     """
     parameters, chosen, number = as_prior(prior), _choices(mechanisms), as_integer(seed, "seed")
     if not 0 < level < 1:
-        raise InvalidInput(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
+        raise InvalidInputError(f"level={level!r} must be a probability between 0 and 1, such as 0.95")
     if number < 0:
-        raise InvalidInput(f"seed={seed!r} must not be negative")
+        raise InvalidInputError(f"seed={seed!r} must not be negative")
     if sum(value is None for value in (n, epsilon, error, within)) != 2:
-        raise InvalidInput(
+        raise InvalidInputError(
             "give two of n, epsilon and within (or error): n and epsilon to compare the mechanisms, n and "
             "within to find epsilon, epsilon and within to find n"
         )
     size = None if n is None else as_size(n)
     budget = None if epsilon is None else as_epsilon(epsilon)
     if error is not None and not 0 < as_float(error) < 1:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"error={error!r} must be between 0 and 1: it is a Hellinger distance, 0 for the true posterior"
         )
     target = None if error is None else as_float(error)
@@ -358,7 +358,7 @@ def _public_gain(found: Plan, error: float, alone: _Search, counts: Sequence[flo
     try:
         same = _Search(with_public, alone.chosen, error_alone)
         epsilon: float | None = same.with_epsilon(found.n).epsilon
-    except InvalidInput:  # not reached within the limits of the search
+    except InvalidInputError:  # not reached within the limits of the search
         epsilon = None
     draws = [
         DirichletFamily().curve(tuple(map(Fraction, prior)), found.n, Fraction(1)).epsilon_at(1e-6)
@@ -407,7 +407,7 @@ class _Search:
             elif (best := best_of(_rows(chosen, setting, epsilon))) is not None:
                 self.known[key] = best.expected
             else:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "none of the mechanisms promises epsilon with delta = 0; add one, such as lattice"
                 )
         return self.known[key]
@@ -423,7 +423,7 @@ class _Search:
         setting, last = self.setting, _EPSILONS.last
         least = width_without(setting.prior, n, share=setting.share, level=setting.level) / 2
         if self.within is not None and self.within <= least:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"within: n={n} records give ± {100 * least:.3g} points even without privacy; more precision "
                 "needs more records"
             )
@@ -460,9 +460,9 @@ class _Search:
 
         return self._first(_SIZES, lambda n: (n, epsilon), bracket)
 
-    def _missed(self, where: str, best: float) -> InvalidInput:
+    def _missed(self, where: str, best: float) -> InvalidInputError:
         wanted = "error" if self.within is None else "within"
-        return InvalidInput(f"{wanted}={self.target:g} is not reached with {where} is {best:.4g}")
+        return InvalidInputError(f"{wanted}={self.target:g} is not reached with {where} is {best:.4g}")
 
     def _first(
         self,

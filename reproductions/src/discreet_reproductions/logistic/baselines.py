@@ -11,7 +11,7 @@ import numpy as np
 from discreet._declarations import as_epsilon, as_positive, as_target_delta
 from discreet._randomness.cells import normal_cell
 from discreet._randomness.entropy import OS_ENTROPY
-from discreet.errors import DiscreetError, InvalidInput
+from discreet.errors import DiscreetError, InvalidInputError
 from discreet.privacy.curves import Approximate, Target
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._chain import (
@@ -193,7 +193,7 @@ class OPSLogisticRegression(DrawingEstimator):
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
         if self.epsilon is None:
-            raise InvalidInput("epsilon is missing: a usual choice is between 0.1 and 3")
+            raise InvalidInputError("epsilon is missing: a usual choice is between 0.1 and 3")
         budget, precision = as_epsilon(self.epsilon), as_precision(self.prior_precision)
         radius = ops_radius(self.radius, width, precision)
         count = as_positive(self.draws, "draws") * models
@@ -206,7 +206,7 @@ class OPSLogisticRegression(DrawingEstimator):
         elif sampler == "rejection":
             warn_of_waiting(*sizes)
         if sampler not in ("rejection", "proximal"):
-            raise InvalidInput(f"sampler={sampler!r} must be 'auto', 'rejection' or 'proximal'")
+            raise InvalidInputError(f"sampler={sampler!r} must be 'auto', 'rejection' or 'proximal'")
         step, steps, tau = 0.0, 0, Fraction(0)
         delta = self._checked_delta(sampler, n)
         if sampler == "proximal":
@@ -246,7 +246,7 @@ class OPSLogisticRegression(DrawingEstimator):
         """That of the proximal sampler; the other draws from the law itself and has none."""
         if self.delta is None or self.delta == 0:
             if sampler == "proximal":
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"delta={self.delta!r}: the total variation of sampler='proximal' needs a delta above 0, "
                     "such as 1e-9; sampler='rejection' needs none"
                 )
@@ -305,7 +305,7 @@ class ReferenceLogisticPosterior(DrawingEstimator):
     ) -> DrawDesign:
         draws, chains = as_positive(self.draws, "draws"), as_positive(self.chains, "chains")
         if draws % chains:
-            raise InvalidInput(f"draws={draws} must be a multiple of chains={chains}")
+            raise InvalidInputError(f"draws={draws} must be a multiple of chains={chains}")
         return DrawDesign(
             method="reference",
             sampler="metropolis-adjusted langevin",

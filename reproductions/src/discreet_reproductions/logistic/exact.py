@@ -19,7 +19,7 @@ import numpy as np
 from discreet._declarations import as_positive
 from discreet._numerics.enclosures import round_up
 from discreet._numerics.search import boundary
-from discreet.errors import DiscreetError, InvalidInput, NotPrivateError
+from discreet.errors import DiscreetError, InvalidInputError, NotPrivateError
 from discreet.privacy.composite_curves import Inexact
 from discreet.privacy.curves import Curve, Gaussian, Target, largest_gaussian
 from discreet.regression._chain import (
@@ -28,10 +28,10 @@ from discreet.regression._chain import (
     acceptance_floor,
     check_length,
     checked_target,
+    guarantee_of,
     least_delta,
     loss_gradient,
     one_thread,
-    promised,
     scalings,
 )
 from discreet.regression._doubles import DoubleNoise
@@ -104,7 +104,7 @@ def exact_design(
         weight=weight,
         draws=draws,
         models=models,
-        guarantee=promised(target, curve, basis, (*assumptions, assumed)),
+        guarantee=guarantee_of(target, curve, basis, (*assumptions, assumed)),
         target=target,
         step=step,
         steps=length,
@@ -117,7 +117,7 @@ def shares(target: Target, sampler: str) -> tuple[Fraction, Fraction]:
     if sampler != "proximal":
         return target.mu_squared, Fraction(0)
     if target.order is not None:
-        raise InvalidInput(
+        raise InvalidInputError(
             "sampler='proximal' has a total variation error and so no Rényi guarantee: give delta "
             "instead of order, or take sampler='langevin'"
         )
@@ -146,7 +146,7 @@ def proximal_step(weight: float, n: int, norm_squared: Fraction) -> float:
 def allowed_variation(epsilon: Fraction, delta: Fraction) -> Fraction:
     """τ with (1 + e^ε)τ ≤ ``delta``."""
     if epsilon > 300:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"epsilon={float(epsilon):g} is beyond the proximal sampler, whose error costs e^epsilon; use "
             "another sampler"
         )

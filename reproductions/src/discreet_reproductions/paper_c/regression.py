@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import FileError, InvalidInput
+from discreet.errors import FileError, InvalidInputError
 from discreet.regression._chain import one_thread
 from discreet.regression._doubles import SeededNoise
 from discreet.regression._rejection import mode
-from discreet.regression.release import clipped
+from discreet.regression.release import clip_rows
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.baselines import ops_radius, ops_weight
 from discreet_reproductions.logistic.reference import reference_draws
@@ -86,7 +86,7 @@ class Problem:
 
 
 def problem(name: str, rows: FloatArray, labels: BoolArray, train: BoolArray) -> Problem:
-    inside = np.hstack([clipped(rows, 1.0), np.full((len(rows), 1), CONSTANT)])
+    inside = np.hstack([clip_rows(rows, 1.0), np.full((len(rows), 1), CONSTANT)])
     signed = inside * np.where(labels, 1.0, -1.0)[:, None]
     return Problem(name, signed[train], signed[~train])
 
@@ -211,9 +211,9 @@ LOADERS: dict[str, Callable[[Path], Problem]] = {
 
 def load(name: str, folder: Path | None) -> Problem:
     if name not in LOADERS:
-        raise InvalidInput(f"data set {name!r} is unknown; the names are {', '.join(LOADERS)}")
+        raise InvalidInputError(f"data set {name!r} is unknown; the names are {', '.join(LOADERS)}")
     if folder is None and name in LARGE:
-        raise InvalidInput(f"{name} is read from files: give --data FOLDER")
+        raise InvalidInputError(f"{name} is read from files: give --data FOLDER")
     return LOADERS[name](folder or Path())
 
 

@@ -40,7 +40,7 @@ from discreet._numerics.counts import BinomialLaw, CountLaw, PoissonLaw
 from discreet._numerics.log_gamma import log_factorial_excess
 from discreet._numerics.noises import Noise
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 LARGEST_RATE = 4e9
 ORDERS = 9
@@ -191,11 +191,11 @@ def table(
     """
     values = np.ascontiguousarray(z, dtype=np.float64)
     known = None if sizes is None else np.broadcast_to(sizes, values.shape).tobytes()
-    return _made(pickle.dumps(noise), values.tobytes(), known, total)
+    return _make(pickle.dumps(noise), values.tobytes(), known, total)
 
 
 @lru_cache(maxsize=32)
-def _made(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> CellTable:
+def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> CellTable:
     law: Noise = pickle.loads(noise)
     z = np.frombuffer(values)
     known = None if sizes is None else np.frombuffer(sizes)
@@ -226,10 +226,10 @@ def _made(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -
         log_prob, cumulants = Cells(counts, law, z[own], scales[own]).cumulants(orders, near, rest)
         return np.stack([log_prob, *(k / unit(spread, j) for j, k in enumerate(cumulants, 1))], axis=1)
 
-    return CellTable(*interpolated(values_at, top), row.ravel(), known, largest)
+    return CellTable(*interpolate(values_at, top), row.ravel(), known, largest)
 
 
-def interpolated(
+def interpolate(
     function: Callable[[IntArray, FloatArray], FloatArray], top: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Panels and Chebyshev coefficients of functions on [0, top], one for each entry, of several columns."""
@@ -272,7 +272,7 @@ def plain(likelihood: Likelihood) -> bool:
 def independent(noise: Noise) -> Noise:
     """The noise, if its cells are independent of each other."""
     if noise.together:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"{noise.name} noise sums to zero over its cells, so no cell stands alone; "
             "use NoisyMultinomial with the public total"
         )
@@ -345,19 +345,19 @@ def _transform(noise: bytes, values: bytes, total: int) -> Transform:
 
 def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
     """The same by the sums of the NumPy engine, for rows of values and of shares."""
-    return _by_rows(z, shares, partial(_inverted, noise, total))
+    return _by_rows(z, shares, partial(_invert, noise, total))
 
 
 def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
     """The same, quickly."""
 
     def found(row: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return totals(np, noise, row, own, total, until, partial(_inverted, noise, total))
+        return totals(np, noise, row, own, total, until, partial(_invert, noise, total))
 
     return _by_rows(z, shares, found)
 
 
-def _inverted(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _invert(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     made = NoisyCells(row, noise, Multinomial(total))
     return made.log_prob(shares), made.expected_counts(shares)
 

@@ -20,7 +20,7 @@ from discreet._numerics.noises import Noise
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws
-from discreet.errors import InvalidInput, NotPrivateError, TooLargeError
+from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism, log_likelihood
 
 _CELLS_AT_ONCE = 1 << 16
@@ -57,7 +57,7 @@ class Likelihood(ABC):
     def log_prob(self, *parameters: Any) -> Any:
         """log P(what was published | parameters), normalised over all that could have been published."""
         shape, chunks = self._chunks(parameters)
-        return _joined([self._log_prob(own) for own in chunks], shape)[()]
+        return _join([self._log_prob(own) for own in chunks], shape)[()]
 
     def score(self, *parameters: Any) -> Any:
         """The gradient, as E[∂ log P(x | parameters) | published, parameters] (Fisher).
@@ -72,20 +72,20 @@ class Likelihood(ABC):
             base = self.model.baseline(*own)
             found.append([mean.reshape(own[0].shape) - b for mean, b in zip(means, base, strict=True)])
         number = len(self.model.parameters)
-        result = [_joined([parts[i] for parts in found], (*shape, self.k)) for i in range(number)]
+        result = [_join([parts[i] for parts in found], (*shape, self.k)) for i in range(number)]
         return result[0] if len(result) == 1 else tuple(result)
 
     def expected_counts(self, *parameters: Any) -> FloatArray:
         """E[x | published, parameters]: the true counts, as far as they can be known."""
         shape, chunks = self._chunks(parameters)
-        return _joined([self._means(own, [lambda x, which: x])[0] for own in chunks], (*shape, self.k))
+        return _join([self._means(own, [lambda x, which: x])[0] for own in chunks], (*shape, self.k))
 
     def sample_counts(self, *parameters: Any, size: int | None = None, seed: int | None = None) -> IntArray:
         """True counts drawn given what was published and the parameters, shape (…, [size,] k)."""
         number, rng = 1 if size is None else as_draws(size, self.k), np.random.default_rng(seed)
         shape, chunks = self._chunks(parameters, number)
         whole = (*shape, *(() if size is None else (number,)), self.k)
-        return _joined([self._draw(own, number, rng) for own in chunks], whole).astype(np.int64)
+        return _join([self._draw(own, number, rng) for own in chunks], whole).astype(np.int64)
 
     def _chunks(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], list[Parameters]]:
         """The shape of the draws, and parameters of shape (draws, k), a bounded number of draws at a time."""
@@ -96,7 +96,7 @@ class Likelihood(ABC):
         return arrays[0].shape[:-1], [tuple(p[at : at + step] for p in flat) for at in starts]
 
 
-def _joined(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
+def _join(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
     return np.concatenate([np.empty(0), *map(np.ravel, parts)]).reshape(shape)
 
 
@@ -135,9 +135,9 @@ class NoisyCells(Likelihood):
             return
         total = self.values.sum()
         if self.model.total is None and total < 0:
-            raise InvalidInput("values sum to less than 0, which noise of sum zero on counts cannot do")
+            raise InvalidInputError("values sum to less than 0, which noise of sum zero on counts cannot do")
         if self.model.total is not None and total != self.model.total:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values do not sum to total={self.model.total}, and {self.noise.name} noise keeps it; "
                 "take the noisy counts, not counts that were decoded or adjusted afterwards"
             )
@@ -210,16 +210,18 @@ class RandomisedResponse(Likelihood):
 
     def __post_init__(self) -> None:
         if not 0 < self.keep < 1:
-            raise InvalidInput(f"keep={self.keep!r} must be a probability between 0 and 1")
+            raise InvalidInputError(
+                "must be a probability between 0 and 1", parameter="keep", value=self.keep
+            )
         if np.any((self.values < 0) | (self.values != np.floor(self.values))):
-            raise InvalidInput("values must be whole numbers that are not negative: they count reports")
+            raise InvalidInputError("values must be whole numbers that are not negative: they count reports")
         if not isinstance(self.model, Multinomial | PoissonCells):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"randomised response has no closed form under a {self.model.name} model; use shares of a "
                 "public total or rates, or list the law of small data with Listed"
             )
         if self.model.total is not None and self.values.sum() != self.model.total:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"values do not sum to total={self.model.total}; every record gives one report"
             )
 
@@ -231,11 +233,11 @@ class RandomisedResponse(Likelihood):
     def _other(self) -> float:
         return (1 - self.keep) / (self.k - 1)
 
-    def _reported(self, true: FloatArray) -> FloatArray:
+    def _report(self, true: FloatArray) -> FloatArray:
         return np.asarray((self.keep - self._other) * true + self._other * true.sum(axis=-1, keepdims=True))
 
     def _log_prob(self, parameters: Parameters) -> FloatArray:
-        reported = self._reported(parameters[0])
+        reported = self._report(parameters[0])
         value = (xlogy(self.values, reported) - gammaln(self.values + 1)).sum(axis=-1)
         if self.model.total is None:
             return np.asarray(value - reported.sum(axis=-1))
@@ -243,7 +245,7 @@ class RandomisedResponse(Likelihood):
 
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
         (true,) = parameters
-        expected = true * self._reported(self.values / self._reported(true))
+        expected = true * self._report(self.values / self._report(true))
         which = np.arange(expected.size).reshape(expected.shape)
         return [statistic(expected, which) for statistic in statistics]  # linear in x under both models
 
@@ -272,7 +274,9 @@ class Listed(Likelihood):
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or self.log_weight.shape != (len(self.rows),):
-            raise InvalidInput("rows must have shape (datasets, cells), and log_weight one entry for each")
+            raise InvalidInputError(
+                "rows must have shape (datasets, cells), and log_weight one entry for each"
+            )
         if len(self.rows) > MAX_LISTED:
             raise TooLargeError(
                 f"the law of this output is listed over all datasets: {len(self.rows):.3g} are more than "
@@ -328,10 +332,10 @@ def as_values(values: Any, gaps: bool = False) -> FloatArray:
         given = [math.nan if v is None or v == "" else v for v in values] if gaps else values
         array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput("values must be numbers, one for each cell") from None
+        raise InvalidInputError("values must be numbers, one for each cell") from None
     known = np.isfinite(array) | (np.isnan(array) & gaps)
     if array.ndim != 1 or len(array) < 1 or not np.all(known):
-        raise InvalidInput("values must be a row of finite numbers, one for each cell")
+        raise InvalidInputError("values must be a row of finite numbers, one for each cell")
     return array
 
 

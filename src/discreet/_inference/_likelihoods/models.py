@@ -16,7 +16,7 @@ from discreet._numerics.cells import Statistic
 from discreet._numerics.counts import BinomialLaw, CountLaw, PoissonLaw, RisingLaw
 from discreet._typing import FloatArray
 from discreet.distributions.law import as_draws
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 Parameters = tuple[FloatArray, ...]
 
@@ -59,15 +59,15 @@ class Model(ABC):
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
         """Arrays of one shape (…, cells), or an error that names the parameter."""
         if len(parameters) != len(self.parameters):
-            raise InvalidInput(f"a {self.name} model takes {', '.join(self.parameters)}")
+            raise InvalidInputError(f"a {self.name} model takes {', '.join(self.parameters)}")
         arrays = []
         for name, given in zip(self.parameters, parameters, strict=True):
             try:
                 array = np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError):
-                raise InvalidInput(f"{name} must hold numbers, one for each cell") from None
+                raise InvalidInputError(f"{name} must hold numbers, one for each cell") from None
             if array.ndim == 0 or array.shape[-1] not in (1, cells):
-                raise InvalidInput(
+                raise InvalidInputError(
                     f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before "
                     "it are draws"
                 )
@@ -77,12 +77,16 @@ class Model(ABC):
         try:
             shape = np.broadcast_shapes(*(array.shape for array in arrays), (cells,))
         except ValueError:
-            raise InvalidInput(f"{' and '.join(self.parameters)} have shapes that do not match") from None
+            raise InvalidInputError(
+                f"{' and '.join(self.parameters)} have shapes that do not match"
+            ) from None
         return tuple(np.broadcast_to(array, shape) for array in arrays)
 
     def _check_values(self, name: str, array: FloatArray) -> None:
         if not np.all(np.isfinite(array) & ((array > 0) if self.positive else (array >= 0))):
-            raise InvalidInput(f"{name} must be finite and {'positive' if self.positive else 'not negative'}")
+            raise InvalidInputError(
+                f"{name} must be finite and {'positive' if self.positive else 'not negative'}"
+            )
 
 
 class PoissonCells(Model):
@@ -109,12 +113,12 @@ class Binomial(Model):
 
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
         if self.sizes.ndim and self.sizes.shape != (cells,):
-            raise InvalidInput(f"sizes has {self.sizes.size} entries for {cells} cells")
+            raise InvalidInputError(f"sizes has {self.sizes.size} entries for {cells} cells")
         return super().check(cells, parameters)
 
     def _check_values(self, name: str, array: FloatArray) -> None:
         if not np.all((array >= 0) & (array <= 1)):
-            raise InvalidInput(f"{name} must lie between 0 and 1")
+            raise InvalidInputError(f"{name} must lie between 0 and 1")
 
     def _sizes(self, probs: FloatArray) -> FloatArray:
         cells = self.sizes.size
@@ -157,7 +161,7 @@ class _WithTotal(Model):
     def __post_init__(self) -> None:
         size = as_integer(self.size, "total")
         if size < 0:
-            raise InvalidInput(f"total={self.size!r} must not be negative")
+            raise InvalidInputError("must not be negative", parameter="total", value=self.size)
         object.__setattr__(self, "size", size)
 
     @property
@@ -174,7 +178,7 @@ class Multinomial(_WithTotal):
     def _check_values(self, name: str, array: FloatArray) -> None:
         super()._check_values(name, array)
         if not np.all(np.abs(array.sum(axis=-1) - 1) <= 1e-9 * max(1.0, array.shape[-1] ** 0.5)):
-            raise InvalidInput(f"{name} must sum to 1 over the last axis; divide by their sum")
+            raise InvalidInputError(f"{name} must sum to 1 over the last axis; divide by their sum")
 
     def means(self, *parameters: FloatArray) -> FloatArray:
         return np.asarray(self.size * parameters[0])
@@ -216,7 +220,9 @@ def _whole(values: Any, name: str) -> FloatArray:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must hold whole numbers") from None
+        raise InvalidInputError(f"{name} must hold whole numbers") from None
     if array.ndim > 1 or not np.all(np.isfinite(array) & (array >= 0) & (array == np.floor(array))):
-        raise InvalidInput(f"{name} must hold whole numbers that are not negative, one or one for each cell")
+        raise InvalidInputError(
+            f"{name} must hold whole numbers that are not negative, one or one for each cell"
+        )
     return array

@@ -22,7 +22,7 @@ from discreet._declarations import as_epsilon, as_prior
 from discreet._reporting.figures import curve
 from discreet._studio.forms import MAX_TEXT, check_epsilon, check_prior
 from discreet._studio.shell import Studio
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms import MECHANISMS, check_options
 from discreet.planning.audit import Audit, audit
 from discreet.questions._text import SERIES, WHOLE, number_text
@@ -75,7 +75,7 @@ class AuditQuestion:
     @cached_property
     def asked(self) -> _Asked:
         if self.mechanism not in MECHANISMS:
-            raise InvalidInput(f"mechanism must be one of: {', '.join(MECHANISMS)}")
+            raise InvalidInputError(f"mechanism must be one of: {', '.join(MECHANISMS)}")
         prior = as_prior(SERIES.read(self.prior, "prior"))
         if len(prior) > max(MAX_AUDIT_N):
             raise TooLargeError(f"prior: this page audits up to {max(MAX_AUDIT_N)} levels; {NO_LIMIT}")
@@ -91,7 +91,7 @@ class AuditQuestion:
         if self.calibration:
             options["calibration"] = self.calibration
             if self.calibration not in ("theorem", "exact"):
-                raise InvalidInput("calibration must be 'theorem' or 'exact'")
+                raise InvalidInputError("calibration must be 'theorem' or 'exact'")
         if self.mechanism == "lattice" and len(prior) > 2 and epsilon < MIN_LATTICE_EPSILON:
             raise TooLargeError(
                 f"epsilon={self.epsilon!r}: with three levels or more this page audits lattice from ε = "
@@ -103,7 +103,7 @@ class AuditQuestion:
         """The audit; of two equal questions the second finds the first one's answer."""
         asked = self.asked
         with _busy:
-            return _audited(asked)
+            return _audit_page(asked)
 
     def python(self) -> str:
         name, prior, n, epsilon, options = self.asked
@@ -127,7 +127,7 @@ class AuditQuestion:
 
 
 @lru_cache(maxsize=64)
-def _audited(asked: _Asked) -> Audit:
+def _audit_page(asked: _Asked) -> Audit:
     name, prior, n, epsilon, options = asked
     built = check_options(name, dict(options))(prior=prior, n=n, epsilon=epsilon, **dict(options))
     return audit(built, progress=False)

@@ -20,7 +20,13 @@ from discreet._registry import DOCUMENTS
 from discreet._reporting.report import report
 from discreet._studio.forms import ReleaseForm, at_fault
 from discreet._studio.shell import Problem, Studio, problem
-from discreet.errors import CorruptReleaseError, DiscreetError, InvalidInput, LedgerError, MissingLedgerError
+from discreet.errors import (
+    CorruptReleaseError,
+    DiscreetError,
+    InvalidInputError,
+    LedgerError,
+    MissingLedgerError,
+)
 from discreet.ledger import Account, Ledger
 from discreet.ledger._chain import Entry
 from discreet.questions._text import plan_in_words
@@ -54,7 +60,7 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
     @app.get("/ledger/report")
     def whole_report(request: Request) -> Response:
         if ledger is None:
-            raise InvalidInput("there is no ledger; start the studio with --ledger URL")
+            raise InvalidInputError("there is no ledger; start the studio with --ledger URL")
         dataset = request.query_params.get("dataset", "")
         text = report(_study(studio, ledger, dataset), title=dataset)
         held = {"Content-Disposition": 'attachment; filename="report.html"'}
@@ -64,7 +70,7 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
     async def create(request: Request) -> Response:
         given = await studio.sent(request, 10)
         if ledger is None:
-            raise InvalidInput("there is no ledger; start the studio with --ledger URL")
+            raise InvalidInputError("there is no ledger; start the studio with --ledger URL")
         try:
             await run_in_threadpool(_create, ledger, given)
         except DiscreetError as error:
@@ -95,7 +101,7 @@ def _page(
         if ledger is not None and chosen:
             context["history"] = [_entry(studio, entry) for entry in ledger.history(chosen)]
         if ledger is not None and verify:
-            context["verified"] = _verified(ledger)
+            context["verified"] = _verify(ledger)
         context["missing"] = False
     return studio.page(
         request,
@@ -124,31 +130,33 @@ def _study(studio: Studio, ledger: Ledger, dataset: str) -> StudyResult:
             title = studio.releases.label(entry.request_id) or answer.words().headline
             questions[entry.request_id] = {"title": title}
     if not answers:
-        raise InvalidInput(f"dataset {dataset!r} has no answer to report yet")
+        raise InvalidInputError(f"dataset {dataset!r} has no answer to report yet")
     return StudyResult(dataset, dataset, questions, answers, ledger.show(dataset))
 
 
 def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
     with at_fault("measure"):
         if given.get("measure") not in MEASURES:
-            raise InvalidInput(f"measure must be one of: {', '.join(MEASURES)}")
+            raise InvalidInputError(f"measure must be one of: {', '.join(MEASURES)}")
     symbol, parts, _ = MEASURES[given["measure"]]
     amounts = {name: given.get(name, "").strip() for name in parts}
     for name, text in amounts.items():
         with at_fault(name):
             if not 0 < len(text) <= 40:
-                raise InvalidInput(f"a budget in {symbol} needs {' and '.join(parts)}, such as 1 or 1e-6")
+                raise InvalidInputError(
+                    f"a budget in {symbol} needs {' and '.join(parts)}, such as 1 or 1e-6"
+                )
             as_epsilon(text, name)
     scope = {"relation": given.get("relation", ""), "unit": given.get("unit", "").strip() or None}
     try:
         ledger.create(given.get("dataset", "").strip(), **scope, **amounts)  # type: ignore[arg-type]
-    except InvalidInput as error:
+    except InvalidInputError as error:
         names = ("dataset", "unit", "relation", *parts)
         error.parameter = next((name for name in names if str(error).startswith(name)), "dataset")
         raise
 
 
-def _verified(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
+def _verify(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
     """Whether it is sound, a text, and notes."""
     try:
         found = ledger.verify()

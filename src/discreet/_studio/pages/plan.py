@@ -34,7 +34,7 @@ from discreet._studio.forms import (
 )
 from discreet._studio.schemas import EXAMPLE, Schemas
 from discreet._studio.shell import Studio
-from discreet.errors import DiscreetError, InvalidInput, TooLargeError
+from discreet.errors import DiscreetError, InvalidInputError, TooLargeError
 from discreet.planning.plan import Plan, Split, plan, split
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._text import OPTIONS, WHOLE
@@ -112,7 +112,7 @@ class PlanForm(ReleaseForm):
         guesses = tuple(sorted(self.guesses.items()))
         with self.fields_named(), _guess_at_fault(self.guesses):
             texts = tuple(sorted(self.texts.items()))
-            return _planned(self.kind, texts, self.declared, self.records, epsilon or self.epsilon, guesses)
+            return _plan(self.kind, texts, self.declared, self.records, epsilon or self.epsilon, guesses)
 
     def inputs(self) -> list[Input]:
         """The fields of the question but ε, which has a slider."""
@@ -181,17 +181,17 @@ class PlanForm(ReleaseForm):
 
 @contextmanager
 def _guess_at_fault(guesses: Mapping[str, Any]) -> Iterator[None]:
-    """Errors within it that begin with the name of a guess are those of the field of guesses."""
+    """Errors within it about a guess are those of the field of guesses."""
     try:
         yield
     except DiscreetError as error:
-        if str(error).startswith((*guesses, "guess", "correlation")):
+        if error.parameter in (*guesses, "guess"):
             error.parameter = "guess"
         raise
 
 
 @lru_cache(maxsize=2000)
-def _planned(
+def _plan(
     kind: str,
     texts: tuple[tuple[str, str], ...],
     schema: Schema,
@@ -243,7 +243,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
         form = PlanForm.read(request.query_params, studio.schemas)
         with _busy:  # one at a time: the second of two equal questions finds the first one's answer
             plans = [form.width(f"{epsilon:g}") for epsilon in COMPUTED_EPSILONS]
-            wanted = _wanted(form) if form.within else None
+            wanted = _solve(form) if form.within else None
         first, place = plans[0].planned, plans[0].place
         heights = [one.planned.scale * one.widths[place] for one in plans]
         epsilons, drawn = _between(COMPUTED_EPSILONS, heights)
@@ -268,7 +268,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             plans = [PlanForm.read(dict(parse_qsl(one)), studio.schemas) for one in listed]
             context["titles"] = [form.title for form in plans]
             if len({form.schema for form in plans}) > 1:
-                raise InvalidInput(
+                raise InvalidInputError(
                     "questions that share a budget are about the same data: plan all of them under one schema"
                 )
             if plans and given.get("epsilon", "").strip():
@@ -297,7 +297,7 @@ def _between(x: tuple[float, ...], y: list[float]) -> tuple[list[float], list[fl
     return np.exp(places).tolist(), np.exp(curve_at(places)).tolist()
 
 
-def _wanted(form: PlanForm) -> dict[str, Any]:
+def _solve(form: PlanForm) -> dict[str, Any]:
     """Which ε, and how many records, the wanted precision needs."""
     found: dict[str, Any] = {}
     schema = form.declared
@@ -312,8 +312,10 @@ def _wanted(form: PlanForm) -> dict[str, Any]:
     ):
         try:
             found[name] = solve()
-        except InvalidInput as error:
-            found[f"{name}_problem"] = str(error).replace("within=", "Wanted precision ")
+        except InvalidInputError as error:
+            found[f"{name}_problem"] = error.describe(
+                f"Wanted precision {form.within}" if error.parameter == "within" else None
+            )
     if "epsilon" in found:
         texts = {**form.texts, "epsilon": f"{found['epsilon']:g}"}
         found["use"] = replace(form, texts=texts).address("/plan")

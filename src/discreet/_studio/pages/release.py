@@ -28,7 +28,7 @@ from discreet.errors import (
     CorruptReleaseError,
     DiscreetError,
     FileError,
-    InvalidInput,
+    InvalidInputError,
     LedgerError,
     MissingLedgerError,
     RequestConflictError,
@@ -76,7 +76,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             studio.sessions.check_csrf(request.scope["session"], str(sent.get("csrf", "")))
             file = sent.get("file")
             if not isinstance(file, UploadFile) or not file.filename:
-                raise InvalidInput("choose a file first")
+                raise InvalidInputError("choose a file first")
             source = await run_in_threadpool(studio.sources.keep, file.file, file.filename)
         return RedirectResponse(form.address(source=source.identifier, request=""), 303)
 

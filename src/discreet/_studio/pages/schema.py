@@ -48,7 +48,7 @@ def add_schema(app: FastAPI, studio: Studio) -> None:
         source = await run_in_threadpool(studio.sources.find, form.source) if form.source else None
         try:
             if named:
-                text = _decoded(content)
+                text = _decode(content)
             name = named or (source.name if source is not None else form.kept.name if form.kept else "Schema")
             kept = await run_in_threadpool(studio.schemas.keep, text, name, form.source)
         except DiscreetError as error:
@@ -63,7 +63,7 @@ def add_schema(app: FastAPI, studio: Studio) -> None:
         return Response(kept.schema.to_toml(), media_type="application/toml; charset=utf-8", headers=held)
 
 
-def _decoded(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     if len(content) > 4 * MAX_SCHEMA_TEXT:
         raise TooLargeError(f"a schema may have up to {MAX_SCHEMA_TEXT:,} characters here")
     try:

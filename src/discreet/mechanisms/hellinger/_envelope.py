@@ -78,10 +78,10 @@ def needs_narrow_windows(
     """
     log_candidates = math.log(number_of_compositions(n, k))
     steepest = min(max(log_candidates, rates[0]), rates[1])  # where narrow windows are widest
-    nodes, total = _spaced(_DEPTH / nearest, k)[1:], n + prior_total
+    nodes, total = _node_positions(_DEPTH / nearest, k)[1:], n + prior_total
     if _is_bounded(n, k, total, _cuts(nodes, k) / nodes):
         return False
-    nodes = _spaced((_DEPTH + log_candidates) / nearest, k)[1:]
+    nodes = _node_positions((_DEPTH + log_candidates) / nearest, k)[1:]
     farthest = max(0.0, 2 * (1 + min(rates[1], log_candidates) - _GIVEN_UP))
     gaps = np.minimum(np.maximum(_cuts(nodes, k), farthest) / nodes, _reach(steepest, log_candidates))
     if not gaps.any() or _is_bounded(n, k, total, gaps):
@@ -202,17 +202,17 @@ class Envelope:
             self.attempts += 1
             law = self._nodes[categorical(self._masses, source)].law
             b = uniform_composition(self.n, self.k, source) if law is None else law.draw(source)
-            bound = self._bound(b) << 64
+            bound = self._envelope_at(b) << 64
             gap = sum(side.at(x) for side, x in zip(self._sides, b, strict=True))
             mantissa, exponent = dyadic(height(gap, self.rate))
             shift = int(exponent) - 52 - unit + 64  # < 0 only where φ̃ is tiny
             value = int(mantissa) << max(shift, 0)
             if value > bound:
                 raise AssertionError("the envelope lies below the law: this is a defect, please report it")
-            if source.below(bound) < value and _halved(-shift, source):
+            if source.below(bound) < value and _coin(-shift, source):
                 return b
 
-    def _bound(self, b: Sequence[int]) -> int:
+    def _envelope_at(self, b: Sequence[int]) -> int:
         """The envelope at b, an exact integer."""
         return sum(factor * node.weight(b) for factor, node in zip(self._scale[0], self._nodes, strict=True))
 
@@ -224,7 +224,7 @@ class Envelope:
         while missing > 0:
             numbers = rng.multinomial(int(missing * 1.3) + 16, weight / weight.sum()).tolist()
             chosen = [(node, number) for node, number in zip(self._nodes, numbers, strict=True) if number]
-            proposed = np.concatenate([self._simulated(node, number, rng) for node, number in chosen])
+            proposed = np.concatenate([self._simulate(node, number, rng) for node, number in chosen])
             rng.shuffle(proposed)
             gaps = np.stack([self.gap(i, column.astype(np.float64)) for i, column in enumerate(proposed.T)])
             log_ratio = height(gaps.sum(axis=0), self.rate) - self._log_bound(gaps)
@@ -233,7 +233,7 @@ class Envelope:
             missing -= len(parts[-1])
         return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
 
-    def _simulated(self, node: _Node, size: int, rng: np.random.Generator) -> IntArray:
+    def _simulate(self, node: _Node, size: int, rng: np.random.Generator) -> IntArray:
         if node.law is None:
             return rng.multinomial(np.full(size, self.n), rng.dirichlet(np.ones(self.k), size))
         return node.law.floats.sample(size, rng)
@@ -296,7 +296,7 @@ def _log_density(rate: float, node: FloatArray) -> FloatArray:
     return np.asarray(0.5 * math.log(2 * rate / math.pi) + bessel + main, dtype=np.float64)
 
 
-def _spaced(last: float, k: int) -> FloatArray:
+def _node_positions(last: float, k: int) -> FloatArray:
     """The nodes: λ = 0, whole numbers, then a geometric series up to ``last``."""
     spacing = 1 + 1.6 / math.sqrt(k)
     whole = np.arange(1, math.ceil(1 / (spacing - 1)) + 1, dtype=np.float64)  # φ mixes whole λ only
@@ -320,7 +320,7 @@ def _dominating_mixture(
         here = mesh[-1]
         mesh.append(here * (1 + 0.2 / math.sqrt(1 + rate * math.sqrt(-math.expm1(-here)))))
     ends = np.array(mesh)
-    nodes = _spaced(last, k)
+    nodes = _node_positions(last, k)
     positive = nodes[1:]
     factors = np.concatenate([[-floor], _log_density(rate, positive) + np.log(np.gradient(nodes)[1:])])
     factors[0] += 2 * _MARGIN
@@ -350,7 +350,7 @@ def _dominating_mixture(
     return nodes, factors
 
 
-def _halved(times: int, source: Source) -> bool:
+def _coin(times: int, source: Source) -> bool:
     """True with probability 2^(−times), and certainly for times ≤ 0; stops at the first bit that is set."""
     while times > 0:
         if source.below(1 << min(times, 64)):

@@ -28,7 +28,7 @@ from discreet._numerics.search import largest_scale
 from discreet._randomness.entropy import Source
 from discreet._randomness.weights import IntegerWeights
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput, TooLargeError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger._envelope import Envelope, height, needs_narrow_windows
@@ -123,7 +123,7 @@ class _Hellinger(Mechanism):
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
         if self.number_of_outputs <= MAX_ENUMERATED:
-            rows, weights = _enumerated(self, counts)
+            rows, weights = _enumerate(self, counts)
             return Output(tuple(int(x) for x in rows[weights.draw(source)]))
         return Output(self.envelope(counts).draw(source))
 
@@ -172,7 +172,7 @@ def _candidates(n: int, k: int) -> IntArray:
 
 
 @lru_cache(maxsize=4)
-def _enumerated(mechanism: _Hellinger, counts: tuple[int, ...]) -> tuple[IntArray, IntegerWeights]:
+def _enumerate(mechanism: _Hellinger, counts: tuple[int, ...]) -> tuple[IntArray, IntegerWeights]:
     rows, log_weight = mechanism._log_weights(counts)
     return rows, IntegerWeights(log_weight)
 
@@ -197,7 +197,9 @@ class _Calibrated(_Hellinger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.calibration not in ("theorem", "exact"):
-            raise InvalidInput(f"calibration={self.calibration!r} must be 'theorem' or 'exact'")
+            raise InvalidInputError(
+                "must be 'theorem' or 'exact'", parameter="calibration", value=self.calibration
+            )
 
     @property
     @abstractmethod
@@ -271,7 +273,9 @@ class EHDS(_Calibrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < (gamma := as_float(self.gamma)) < math.inf:
-            raise InvalidInput(f"gamma={self.gamma!r} must be positive and finite; 1 is a usual choice")
+            raise InvalidInputError(
+                "must be positive and finite; 1 is a usual choice", parameter="gamma", value=self.gamma
+            )
         object.__setattr__(self, "gamma", gamma)
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
@@ -298,7 +302,9 @@ class EHDLCalibrated(_Calibrated):
 
     @property
     def theorem(self) -> float:
-        raise InvalidInput("calibration='theorem': no theorem makes this shape private; it needs 'exact'")
+        raise InvalidInputError(
+            "calibration='theorem': no theorem makes this shape private; it needs 'exact'"
+        )
 
 
 @dataclass(frozen=True)
@@ -342,22 +348,26 @@ class MBeta(_Hellinger):
         super().__post_init__()
         try:
             delta = as_epsilon(self.delta, "delta")
-        except InvalidInput:
+        except InvalidInputError:
             delta = Fraction(0)
         if not 0 < delta < 1:
-            raise InvalidInput(f"delta={self.delta!r} must be a number between 0 and 1, such as 1e-6")
+            raise InvalidInputError(
+                "must be a number between 0 and 1, such as 1e-6", parameter="delta", value=self.delta
+            )
         object.__setattr__(self, "delta", delta)
         if self.calibration not in ("definition", "exact"):
-            raise InvalidInput(f"calibration={self.calibration!r} must be 'definition' or 'exact'")
+            raise InvalidInputError(
+                "must be 'definition' or 'exact'", parameter="calibration", value=self.calibration
+            )
 
     @property
     def budget(self) -> float:
         """ε, or the part of it at which the promise holds; with exact calibration the largest such number."""
-        return self._calibrated[0]
+        return self._calibrate[0]
 
     @property
     def guarantee(self) -> Guarantee:
-        return replace(self._calibrated[1], assumptions=(ASSUMED,))
+        return replace(self._calibrate[1], assumptions=(ASSUMED,))
 
     @property
     def beta(self) -> float:
@@ -375,7 +385,7 @@ class MBeta(_Hellinger):
         return math.log1p(budget / (2 * (math.log(2 * (self.n + 1)) - _log(self.delta))))
 
     @cached_property
-    def _calibrated(self) -> tuple[float, Guarantee]:
+    def _calibrate(self) -> tuple[float, Guarantee]:
         fitting, whole = fits(self.k, self.number_of_outputs), float(self.epsilon)
         exact = self.calibration == "exact"
         if exact and not fitting:

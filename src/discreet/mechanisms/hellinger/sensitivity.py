@@ -18,7 +18,7 @@ import numpy.typing as npt
 from discreet._declarations import as_counts, as_epsilon, as_prior, as_size
 from discreet._numerics.hellinger import from_gap
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 _SERIES = (1 / 8, -1 / 192, 1 / 640, -17 / 14336, 31 / 18432, -691 / 180224, 5461 / 425984)
 _RAISE = 12
@@ -66,7 +66,7 @@ def local_sensitivity(counts: Iterable[Any], prior: float | Sequence[float]) -> 
     >>> round(local_sensitivity((4, 4), prior=1), 12)
     0.233629480709
     """
-    log_affinity, _ = next(_extremes(*_checked(counts, prior)))
+    log_affinity, _ = next(_extremes(*_check(counts, prior)))
     return float(from_gap(-log_affinity).max())
 
 
@@ -83,13 +83,13 @@ def global_sensitivity(n: int, prior: Sequence[float], sensitivity: str = "tight
     _check_range(n, alpha)
     if sensitivity == "paper":
         if min(alpha) < 1:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"sensitivity='paper' is too small for prior={prior!r}, which has a parameter below 1: "
                 "take sensitivity='tight'"
             )
         return math.sqrt(1 - math.pi / 4)
     if sensitivity != "tight":
-        raise InvalidInput(f"sensitivity={sensitivity!r} must be 'tight' or 'paper'")
+        raise InvalidInputError("must be 'tight' or 'paper'", parameter="sensitivity", value=sensitivity)
     if len(alpha) > 2:
         return float(step_distance(*sorted(alpha)[:2]))
     return float(step_distance(alpha, np.array(alpha[::-1]) + float(n - 1)).max())
@@ -109,9 +109,9 @@ def smooth_sensitivity(
     """
     name, given = ("beta", beta) if gamma is None else ("gamma", gamma)
     if given is None or (gamma is not None and beta is not None):
-        raise InvalidInput(f"give exactly one of gamma and beta, not gamma={gamma!r} and beta={beta!r}")
+        raise InvalidInputError(f"give exactly one of gamma and beta, not gamma={gamma!r} and beta={beta!r}")
     rate = float(as_epsilon(given, name))
-    c, alpha = _checked(counts, prior)
+    c, alpha = _check(counts, prior)
     best = 0.0
     for log_affinity, moved in _extremes(c, alpha):
         local = from_gap(-log_affinity)
@@ -137,7 +137,7 @@ def _extremes(c: tuple[int, ...], alpha: tuple[float, ...]) -> Iterator[tuple[Fl
         yield empty + log_w(prior[::-1] + float(sum(c) - 1)), np.abs(count - 1)
         return
     yield empty + partner, np.abs(count - 1)
-    kept = _undominated(c, alpha)
+    kept = _efficient(c, alpha)
     empty, count = empty[kept], count[kept]
     for i in range(1, len(kept)):
         yield empty[i] + empty[:i], count[i] + count[:i] - 1
@@ -151,7 +151,7 @@ def _smallest_other(values: FloatArray) -> FloatArray:
     return result
 
 
-def _undominated(c: tuple[int, ...], alpha: tuple[float, ...]) -> list[int]:
+def _efficient(c: tuple[int, ...], alpha: tuple[float, ...]) -> list[int]:
     """Occupied categories that fewer than two other ones match or undercut in both α and c."""
     kept: list[int] = []
     lowest: list[int] = []
@@ -166,14 +166,14 @@ def _floats(values: Iterable[int]) -> FloatArray:
     return np.array([float(value) for value in values])
 
 
-def _checked(
+def _check(
     counts: Iterable[Any], prior: float | Sequence[float]
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     try:
         values = tuple(counts)
         n = sum(int(value) for value in values)
     except (TypeError, ValueError, OverflowError):  # whose message would quote a private count
-        raise InvalidInput("counts must be a sequence of whole numbers, one per level") from None
+        raise InvalidInputError("counts must be a sequence of whole numbers, one per level") from None
     checked = as_counts(counts if isinstance(counts, Mapping) else values, len(values), n)
     alpha = as_prior(prior, len(checked))
     _check_range(as_size(n), alpha)
@@ -182,4 +182,4 @@ def _checked(
 
 def _check_range(n: int, alpha: tuple[float, ...]) -> None:
     if n > _LARGEST or max(alpha) > _LARGEST:
-        raise InvalidInput("n and every parameter of prior must be at most 1e300")
+        raise InvalidInputError("n and every parameter of prior must be at most 1e300")

@@ -17,7 +17,7 @@ from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.families.categorical import DividedFamily
 from discreet.posterior_sampling.families.means import GaussianVector
 from discreet.posterior_sampling.family import Family, Natural, Pair, PosteriorCurve, RecordKind
@@ -54,7 +54,7 @@ class CorrelatedVector(GaussianVector):
     def _factor(self) -> FloatArray:
         return np.asarray(np.linalg.cholesky(np.array(self.covariance)), dtype=np.float64)
 
-    def _gathered(self, *_: Any) -> tuple[Any, int]:
+    def _sufficient_statistic(self, *_: Any) -> tuple[Any, int]:
         raise not_made(self)
 
     def _prior_in_words(self, prior: list[Any]) -> str:
@@ -141,7 +141,7 @@ class DefinedVector(Family):
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
         raise not_made(self)
 
-    def _gathered(self, *_: Any) -> tuple[Any, int]:
+    def _sufficient_statistic(self, *_: Any) -> tuple[Any, int]:
         raise not_made(self)
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
@@ -161,6 +161,6 @@ class UnknownCurve(PosteriorCurve):
         return math.inf
 
 
-def not_made(family: Family) -> InvalidInput:
+def not_made(family: Family) -> InvalidInputError:
     """What is said where something new is asked of such a family."""
-    return InvalidInput(f"family {family.name!r} is no longer made: its documents are read and shown")
+    return InvalidInputError(f"family {family.name!r} is no longer made: its documents are read and shown")

@@ -41,7 +41,7 @@ from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, pr
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
-from discreet.errors import DataError, InvalidInput, TooLargeError
+from discreet.errors import DataError, InvalidInputError, TooLargeError
 from discreet.posterior_sampling._given_draws import weighed_statistics
 from discreet.posterior_sampling.family import (
     Family,
@@ -281,13 +281,15 @@ class BetaFamily(OneShare, NumberFamily):
     def contribution(self, statistic: Any, n: int) -> Natural:
         parts = numbers(statistic)
         if parts and len(parts) != 2:
-            raise InvalidInput("the statistic must be the sum of the records, or the pair (sum, n − sum)")
+            raise InvalidInputError(
+                "the statistic must be the sum of the records, or the pair (sum, n − sum)"
+            )
         if parts and sum(parts) != n:
-            raise InvalidInput(f"the two parts of the statistic do not sum to n={n}")
+            raise InvalidInputError(f"the two parts of the statistic do not sum to n={n}")
         total = self.total(parts[0] if parts else statistic, n)
         return total, n - total
 
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+    def describe_prior(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
         return f"the mean of numbers{within}", self._prior_in_words(prior)
 
@@ -302,16 +304,18 @@ class DirichletFamily(ShareFamily):
     whole: ClassVar[bool] = True
     words: ClassVar[str] = "the shares of the levels"
 
-    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Any, int]:
         if "levels" not in options:
-            raise InvalidInput("levels are missing: declare every value that a record may take")
+            raise InvalidInputError("levels are missing: declare every value that a record may take")
         counts = count_levels(data, Domain(**options), column=column, **people)
         return counts, sum(counts)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         values = tuple(statistic) if isinstance(statistic, Sequence | np.ndarray) else ()
         if len(values) < 2:
-            raise InvalidInput("the statistic must be the counts of the levels")
+            raise InvalidInputError("the statistic must be the counts of the levels")
         return tuple(Fraction(count) for count in as_counts(values, len(values), n))
 
 
@@ -352,18 +356,18 @@ class DividedFamily(ShareFamily):
         super().__post_init__()
         keep(self, dimension=as_integer(self.dimension, "dimension"))
         if self.dimension < 2:
-            raise InvalidInput(f"dimension={self.dimension!r} must be at least 2")
+            raise InvalidInputError("must be at least 2", parameter="dimension", value=self.dimension)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
         made = super().prior(parameters)
         if len(made.parameters) != self.dimension:
-            raise InvalidInput(f"the prior must have {self.dimension} parameters, one for each level")
+            raise InvalidInputError(f"the prior must have {self.dimension} parameters, one for each level")
         self.extreme_pairs(self.natural(made), 1, Fraction(1))
         return made
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         if len(eta) > 2 and min(eta) < Fraction(1, 2):
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or "
                 "more need at least 0.5 for each, where the worst pair of records is known"
             )
@@ -375,13 +379,15 @@ class DividedFamily(ShareFamily):
     def contribution(self, statistic: Any, n: int) -> Natural:
         parts = numbers(statistic)
         if len(parts) != self.dimension or min(parts) < 0 or sum(parts) != self.items * n:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the statistic must be what the records add to the {self.dimension} levels, "
                 f"{self.items * n} in all"
             )
         return parts
 
-    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Any, int]:
         rows = record_rows(data, people, self.dimension)
         if (rows < 0).any():
             raise DataError("a record has a negative component")
@@ -473,7 +479,7 @@ class _Failures(OneShare, NumberFamily):
         s, weight = weighed_statistics(of_failures, low, high, whole=True)
         return BetaMixture(weight, np.full(len(s), a + trials), a + b + trials + s)
 
-    def described(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+    def describe_prior(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
         often = "success" if self.wanted == 1 else f"{self.wanted} successes"
         model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
         return model, self._prior_in_words(prior)

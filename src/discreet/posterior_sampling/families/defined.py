@@ -32,8 +32,8 @@ from discreet._randomness.cells import power_of_two
 from discreet._randomness.entropy import Source
 from discreet._randomness.log_concave import LogConcave
 from discreet._typing import FloatArray
-from discreet.errors import DataError, InvalidInput
-from discreet.posterior_sampling._formulas import compiled, in_balls, in_floats, outermost
+from discreet.errors import DataError, InvalidInputError
+from discreet.posterior_sampling._formulas import compile_formula, in_balls, in_floats, outermost
 from discreet.posterior_sampling.family import (
     Family,
     Given,
@@ -103,16 +103,20 @@ class FormulaFamily(Family):
     def prior(self, parameters: Any) -> tuple[float, ...]:
         values, number = tuple(map(float, numbers(parameters, "prior"))), len(self.formulas)
         if len(values) != number + 1 or not values[-1] > 0:
-            raise InvalidInput(
-                f"prior={parameters!r} must be the mean of each part of S(x), {number} in all, and a "
-                "positive strength: as how many records they count"
+            raise InvalidInputError(
+                f"must be the mean of each part of S(x), {number} in all, and a "
+                "positive strength: as how many records they count",
+                parameter="prior",
+                value=parameters,
             )
         if not self.normalisable(self.natural(values)):
             ends = getattr(self, "means", None)
             within = "be one that it can have" if ends is None else f"lie inside {ends[0]:g} – {ends[1]:g}"
-            raise InvalidInput(
-                f"prior={parameters!r} is no law: the mean of S(x) must {within}, and A be a number where t "
-                "may be (if exp overflows there, subtract a constant from S)"
+            raise InvalidInputError(
+                f"is no law: the mean of S(x) must {within}, and A be a number where t "
+                "may be (if exp overflows there, subtract a constant from S)",
+                parameter="prior",
+                value=parameters,
             )
         return values
 
@@ -123,7 +127,9 @@ class FormulaFamily(Family):
     def from_natural(self, eta: Natural) -> tuple[float, ...]:
         return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
 
-    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Any, int]:
         rows = record_rows(data, people, len(self.record_names), column)
         records = dict(zip(self.record_names, rows.T, strict=True))
         parts = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.formulas]
@@ -226,10 +232,10 @@ class DefinedFamily(FormulaFamily, NumberFamily):
         for name, pair in (("means", self.means or self.bounds), ("support", self.support)):
             low, high = (float(end) for end in pair)
             if not low < high:
-                raise InvalidInput(f"{name}={pair!r} must be (low, high) with low < high")
+                raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=pair)
             keep(self, **{name: (low, high)})
-        compiled(self.statistic, self.record_names)
-        compiled(self.cumulant, self.names)
+        compile_formula(self.statistic, self.record_names)
+        compile_formula(self.cumulant, self.names)
 
     @property
     def corners(self) -> FloatArray:

@@ -19,7 +19,7 @@ from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal, as_sigma
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.family import (
     Family,
     Given,
@@ -161,7 +161,9 @@ class GaussianVector(_MeanFamily):
             as_bounds(None, "the norm of one record")
         radius = float(as_exact(self.radius, "radius"))
         if not radius > 0:
-            raise InvalidInput(f"radius={self.radius!r} must be positive: records are clipped to this norm")
+            raise InvalidInputError(
+                "must be positive: records are clipped to this norm", parameter="radius", value=self.radius
+            )
         as_positive(self.dimension, "dimension")
         keep(self, radius=radius)
         super().__post_init__()
@@ -175,13 +177,14 @@ class GaussianVector(_MeanFamily):
                     return self.prior(tuple(Normal(*part) for part in parameters))
                 (centre,) = means
             except (TypeError, ValueError):
-                raise InvalidInput(
-                    f"prior={parameters!r} must be ({self.dimension} means, standard deviation), such as "
-                    "((0, 0), 1)"
+                raise InvalidInputError(
+                    f"must be ({self.dimension} means, standard deviation), such as ((0, 0), 1)",
+                    parameter="prior",
+                    value=parameters,
                 ) from None
             axes = tuple(Normal(mean, scale) for mean in centre)
         if len(axes) != self.dimension or len({axis.scale for axis in axes}) != 1:
-            raise InvalidInput(f"the prior must have {self.dimension} means and one standard deviation")
+            raise InvalidInputError(f"the prior must have {self.dimension} means and one standard deviation")
         return axes
 
     def _prior_in_words(self, prior: list[Any]) -> str:
@@ -202,15 +205,17 @@ class GaussianVector(_MeanFamily):
     def contribution(self, statistic: Any, n: int) -> Natural:
         values = numbers(statistic)
         if len(values) != self.dimension:
-            raise InvalidInput(f"the statistic must be the sum of the records, {self.dimension} numbers")
+            raise InvalidInputError(f"the statistic must be the sum of the records, {self.dimension} numbers")
         if sum(value * value for value in values) > (n * Fraction(self.radius)) ** 2:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"the statistic has a norm above n·radius = {n * self.radius:g}: clip the records to "
                 f"radius={self.radius:g} before they are summed"
             )
         return *(value * self._unit for value in values), n * self._unit
 
-    def _gathered(self, data: Any, column: str | None, options: Given, people: Given) -> tuple[Any, int]:
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Any, int]:
         return sum_in_ball(record_rows(data, people, self.dimension), self.radius)
 
     def value(self, draws: FloatArray) -> FloatArray:
@@ -259,9 +264,10 @@ class NormalFamily(NumberFamily):
     def prior(self, parameters: Any) -> tuple[float, ...]:
         values = tuple(map(float, numbers(parameters, "prior")))
         if len(values) != 4 or not min(values[1:]) > 0:
-            raise InvalidInput(
-                f"prior={parameters!r} must be (mean, strength, shape, rate), the last three positive, "
-                "such as (0, 1, 2, 2)"
+            raise InvalidInputError(
+                "must be (mean, strength, shape, rate), the last three positive, such as (0, 1, 2, 2)",
+                parameter="prior",
+                value=parameters,
             )
         return values
 
@@ -285,11 +291,11 @@ class NormalFamily(NumberFamily):
     def contribution(self, statistic: Any, n: int) -> Natural:
         parts = numbers(statistic)
         if len(parts) != 2:
-            raise InvalidInput("the statistic must be (Σx, Σx²)")
+            raise InvalidInputError("the statistic must be (Σx, Σx²)")
         low, high = map(Fraction, self.bounds)
         total, squares = as_total(parts[0], n * low, n * high), parts[1]
         if not total**2 <= n * squares <= n * ((low + high) * total - n * low * high):
-            raise InvalidInput("the statistic (Σx, Σx²) is that of no records within the bounds")
+            raise InvalidInputError("the statistic (Σx, Σx²) is that of no records within the bounds")
         return Fraction(n), total, squares / 2, Fraction(n, 2)
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:

@@ -18,7 +18,7 @@ from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
 from discreet.distributions.gamma import Gamma
 from discreet.distributions.mixtures import GammaMixture
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.posterior_sampling._given_draws import weighed_statistics
 from discreet.posterior_sampling.family import Natural, NumberFamily, ProfiledFamily, RecordKind, keep, of_two
 
@@ -187,7 +187,9 @@ class GammaTimes(Exponential):
         super().__post_init__()
         shape = float(as_exact(self.shape, "shape"))
         if not 1e-6 <= shape <= 1e6:
-            raise InvalidInput(f"shape={self.shape!r} must be between 1e-6 and 1e6: that of one record")
+            raise InvalidInputError(
+                "must be between 1e-6 and 1e6: that of one record", parameter="shape", value=self.shape
+            )
         keep(self, shape=shape)
 
     @property

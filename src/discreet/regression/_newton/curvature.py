@@ -303,7 +303,7 @@ class LatentCurvature:
         generator = np.random.default_rng(seed)
         free = self.root.shape[1] + self.disperses + self.learned
         if self.size > _MOST_LATENT:
-            return self._drawn(self._many(), np.ones(1), generator, 1.0)
+            return self._draw(self._many(), np.ones(1), generator, 1.0)
         number = min(_TRIED, max(24, 4_000_000 // self.size**3))
         x = generator.normal(size=(number, free))
         found = self.states(x)
@@ -311,9 +311,9 @@ class LatentCurvature:
         weights = np.exp(found.log_density - top) if math.isfinite(top) else np.zeros(number)
         effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300)) / number
         if effective >= _ENOUGH:
-            return self._drawn(found, weights / weights.sum(), generator, effective)
+            return self._draw(found, weights / weights.sum(), generator, effective)
         kept = self._slices(x, found.log_density, generator)
-        return self._drawn(kept, np.full(len(kept.values), 1 / len(kept.values)), generator, effective)
+        return self._draw(kept, np.full(len(kept.values), 1 / len(kept.values)), generator, effective)
 
     def _one(self) -> States:
         values, vectors = self.positive()
@@ -381,7 +381,7 @@ class LatentCurvature:
             whole = whole + np.diag(np.diag(whole)) / 4
         return start
 
-    def _drawn(
+    def _draw(
         self, found: States, weights: FloatArray, generator: np.random.Generator, effective: float
     ) -> CurvatureDraws:
         keep = weights > 1e-9 * weights.max()

@@ -24,7 +24,7 @@ from discreet._data.levels import Levels
 from discreet._declarations import EXCLUDE, Domain, as_float
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput, missing_extra
+from discreet.errors import InvalidInputError, missing_extra
 from discreet.regression._newton.formulas import check_call, check_formula
 
 if TYPE_CHECKING:
@@ -168,9 +168,9 @@ class Design:
             entry: Any = self.unit
             for index, (variable, table) in enumerate(factors):
                 looked_up = table[codes[variable]]
-                entry = looked_up if index == 0 else truncated(entry * looked_up, self.unit)
+                entry = looked_up if index == 0 else truncate(entry * looked_up, self.unit)
             rows[:, j] = entry
-        return shortened(rows, self.norm)
+        return shorten_rows(rows, self.norm)
 
     def scaled(self, codes: Sequence[IntArray]) -> FloatArray:
         """Rows in real units, of a formula that has columns."""
@@ -212,12 +212,12 @@ class Design:
         return self.scaled(codes)
 
 
-def truncated(values: IntArray, divisor: Any) -> IntArray:
+def truncate(values: IntArray, divisor: Any) -> IntArray:
     """The quotient without its fraction: towards zero, as engines divide whole numbers."""
     return np.asarray(np.sign(values) * (np.abs(values) // divisor), dtype=np.int64)
 
 
-def shortened(rows: IntArray, norm: int) -> IntArray:
+def shorten_rows(rows: IntArray, norm: int) -> IntArray:
     """Rows whose integer length is above ``norm`` shrunk, towards zero, to one that is not.
 
     With s = ⌊√N⌋ + 1 in doubles, N < 2⁵² the squared length, s > √N, so |x·norm/s| has length below norm.
@@ -226,7 +226,7 @@ def shortened(rows: IntArray, norm: int) -> IntArray:
     long = np.flatnonzero(squares > norm * norm)
     if long.size:
         lengths = np.floor(np.sqrt(squares[long].astype(np.float64))).astype(np.int64) + 1
-        rows[long] = truncated(rows[long] * norm, lengths[:, None])
+        rows[long] = truncate(rows[long] * norm, lengths[:, None])
     return rows
 
 
@@ -249,13 +249,13 @@ def design(
     bounds, levels, missing, other = (dict(one or {}) for one in (bounds, levels, missing, other))
     if isinstance(formula, str) and formula.count("~") == 1:
         check_formula(formula, {name: len(given) for name, given in levels.items()})
-    response, wanted, right = _parsed(formula)
+    response, wanted, right = _parse(formula)
     both = sorted(set(bounds) & set(levels))
     if both:
-        raise InvalidInput(f"column {both[0]!r} has both bounds and levels; declare one of them")
+        raise InvalidInputError(f"column {both[0]!r} has both bounds and levels; declare one of them")
     for column in (response, *wanted):
         if column not in bounds and column not in levels:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"column {column!r} of the formula has neither bounds nor levels; declare them, such as "
                 f"bounds={{{column!r}: (0, 100)}} or levels={{{column!r}: ('no', 'yes')}}: nothing is read "
                 "from the data"
@@ -263,19 +263,21 @@ def design(
     for name, given in (("bounds", bounds), ("levels", levels), ("missing", missing)):
         for column in given:
             if column not in (response, *wanted):
-                raise InvalidInput(f"{name}={given!r}: {column!r} is not in the formula {formula!r}")
+                raise InvalidInputError(
+                    f": {column!r} is not in the formula {formula!r}", parameter=name, value=given
+                )
 
     def variables(steps: int) -> tuple[Variable, ...]:
         return tuple(variable(name, bounds, levels, missing, steps, other=other) for name in wanted)
 
-    longest = _longest(_factored(right, variables(1 << 8))) if norm is None else as_float(norm)
+    longest = _longest(_factor(right, variables(1 << 8))) if norm is None else as_float(norm)
     if not (math.isfinite(longest) and longest > 0):
-        raise InvalidInput(f"norm={norm!r} must be a positive number")
+        raise InvalidInputError("must be a positive number", parameter="norm", value=norm)
     bits = min(12, math.floor(ROW_BITS - math.log2(longest)))
     if bits < 4:
-        raise InvalidInput(f"the rows of formula={formula!r} are too long: give norm=…, such as 1")
+        raise InvalidInputError(f"the rows of formula={formula!r} are too long: give norm=…, such as 1")
     fine = variables(1 << (bits + 1))
-    names, factors, mixing = _factored(right, fine)
+    names, factors, mixing = _factor(right, fine)
     whole: dict[bytes, tuple[int, ...]] = {}  # equal tables are one
 
     def integers(table: FloatArray) -> tuple[int, ...]:
@@ -291,7 +293,9 @@ def design(
     else:
         reach = math.isqrt(math.floor((longest * 2**bits) ** 2))
     if not reach:
-        raise InvalidInput(f"norm={norm!r} is below the step of the rows, 2^-{bits}: give a larger one")
+        raise InvalidInputError(
+            f"is below the step of the rows, 2^-{bits}: give a larger one", parameter="norm", value=norm
+        )
     out = variable(response, bounds, levels, missing, 1 << 14, family, other)
     if family == "gaussian" and all(column.factors for column in columns):
         # 0 must stay 0 where no intercept moves it to the middle of the bounds.
@@ -313,46 +317,56 @@ def variable(
     rule = missing.get(name)
     value = None if rule == EXCLUDE else rule
     if role in ("binomial", "multinomial") and name not in levels:
-        raise InvalidInput(f"the response {name!r} needs levels={{{name!r}: (…)}} in a {role} regression")
+        raise InvalidInputError(
+            f"the response {name!r} needs levels={{{name!r}: (…)}} in a {role} regression"
+        )
     if role in ("gaussian", "poisson") and name not in bounds:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression"
         )
     if name in levels:
         domain = Domain(levels[name], (other or {}).get(name), value)
         if role == "binomial" and domain.k != 2:
-            raise InvalidInput(f"levels={domain.levels!r} of {name!r}: a binomial response has two levels")
+            raise InvalidInputError(
+                f"of {name!r}: a binomial response has two levels", parameter="levels", value=domain.levels
+            )
         return Variable(name, Levels(domain), rule == EXCLUDE, tuple(domain.levels))
     if isinstance(value, str):
-        raise InvalidInput(
+        raise InvalidInputError(
             f"missing={{{name!r}: {rule!r}}} must be 'exclude', or a number between the bounds"
         )
     whole = role == "poisson"
     coder = Grid(bounds[name], None if whole else steps, whole, value)
     if whole and coder.low != 0:
-        raise InvalidInput(f"bounds={bounds[name]!r} of the counts {name!r} must start at 0")
+        raise InvalidInputError(
+            f"of the counts {name!r} must start at 0", parameter="bounds", value=bounds[name]
+        )
     return Variable(name, coder, rule == EXCLUDE)
 
 
-def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
+def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
     """The response, the other columns in the order of their first use, and the right side."""
     try:
         from formulaic import Formula
     except ImportError:
         raise missing_extra("formulaic, which reads formulas,", "glm") from None
     if not isinstance(formula, str) or formula.count("~") != 1:
-        raise InvalidInput(  # not what was given: it may be the data, in the wrong place
+        raise InvalidInputError(  # not what was given: it may be the data, in the wrong place
             f"formula must be a text such as 'income ~ age + C(sex)', not a {type(formula).__name__}"
         )
     try:
         parsed = Formula(formula)
         left, right = list(parsed.lhs), list(parsed.rhs)
     except Exception as error:
-        raise InvalidInput(f"formula={formula!r} cannot be read ({type(error).__name__})") from None
+        raise InvalidInputError(
+            f"cannot be read ({type(error).__name__})", parameter="formula", value=formula
+        ) from None
     if len(left) != 1 or len(left[0].factors) != 1 or left[0].factors[0].eval_method.value != "lookup":
-        raise InvalidInput(
-            f"formula={formula!r}: the left side must be one column; transform it beforehand and declare the "
-            "bounds of the result"
+        raise InvalidInputError(
+            ": the left side must be one column; transform it beforehand and declare the "
+            "bounds of the result",
+            parameter="formula",
+            value=formula,
         )
     response = str(left[0].factors[0].expr)
     wanted: dict[str, None] = {}
@@ -364,23 +378,27 @@ def _parsed(formula: Any) -> tuple[str, tuple[str, ...], Any]:
             elif kind == "python":
                 names, _ = check_call(str(factor.expr))
                 if len(names) > 1:
-                    raise InvalidInput(
-                        f"formula={formula!r}: {factor.expr} mixes the columns {', '.join(names)}; make such "
-                        "a column beforehand and declare its own bounds"
+                    raise InvalidInputError(
+                        f": {factor.expr} mixes the columns {', '.join(names)}; make such "
+                        "a column beforehand and declare its own bounds",
+                        parameter="formula",
+                        value=formula,
                     )
                 wanted.update(dict.fromkeys(names))
     if response in wanted:
-        raise InvalidInput(f"formula={formula!r}: {response!r} is on both sides")
+        raise InvalidInputError(f": {response!r} is on both sides", parameter="formula", value=formula)
     return response, tuple(wanted), parsed.rhs
 
 
 def formula_columns(formula: str, declared: Collection[str]) -> tuple[str, ...]:
     """Return the columns of a formula, the response first; each must be declared."""
-    response, names, _ = _parsed(formula)
+    response, names, _ = _parse(formula)
     for name in (response, *names):
         if name not in declared:
-            raise InvalidInput(
-                f"formula={formula!r}: column {name!r} is not declared in the schema{nearest(name, declared)}"
+            raise InvalidInputError(
+                f": column {name!r} is not declared in the schema{nearest(name, declared)}",
+                parameter="formula",
+                value=formula,
             )
     return (response, *names)
 
@@ -389,7 +407,7 @@ _Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArra
 """Names of columns, the tables by variable of which each is the product, and how to scale back."""
 
 
-def _factored(right: Any, variables: Sequence[Variable]) -> _Factored:
+def _factor(right: Any, variables: Sequence[Variable]) -> _Factored:
     """The columns of the formula as products of one-variable tables, scaled."""
     terms = [[str(factor.expr).strip("`") for factor in term.factors] for term in right]
     grids = [variable.coder for variable in variables if isinstance(variable.coder, Grid)]
@@ -421,15 +439,15 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     try:
         matrix = Formula(right).get_model_matrix(frame(probes), na_action="raise")
     except Exception as error:
-        raise InvalidInput(
+        raise InvalidInputError(
             f"the formula cannot be evaluated between the declared bounds ({type(error).__name__}: {error})"
         ) from None
     spec, values = matrix.model_spec, np.asarray(matrix, dtype=np.float64)
     names = tuple(map(str, matrix.columns))
     if not names:
-        raise InvalidInput("the formula has no term on its right side")
+        raise InvalidInputError("the formula has no term on its right side")
     if not np.isfinite(values).all():
-        raise InvalidInput("a term of the formula is not finite everywhere between the declared bounds")
+        raise InvalidInputError("a term of the formula is not finite everywhere between the declared bounds")
     positions = {v.name: i for i, v in enumerate(variables)}
     depends: list[list[int]] = []
     for structure in spec.structure:
@@ -449,23 +467,25 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
                 if bases[j] == base:
                     factors[j].append((v, table[:, j] / heights[j]))
 
-    def multiplied(tables: Sequence[Sequence[tuple[int, FloatArray]]]) -> FloatArray:
+    def multiply(tables: Sequence[Sequence[tuple[int, FloatArray]]]) -> FloatArray:
         every = [
             math.prod((table[probes[v]] for v, table in parts), start=np.ones(number)) for parts in tables
         ]
         return np.column_stack(every)
 
-    if not np.allclose(heights * multiplied(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
-        raise InvalidInput("a term of the formula mixes several columns other than as a product of functions")
+    if not np.allclose(heights * multiply(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
+        raise InvalidInputError(
+            "a term of the formula mixes several columns other than as a product of functions"
+        )
     for scaled in _scalings(factors, variables):
-        rows = multiplied(scaled)
+        rows = multiply(scaled)
         # values = rows @ mix: the formula's columns in terms of the scaled ones, if these span them.
         mix, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
         spanned = np.allclose(rows @ mix, values, rtol=1e-7, atol=1e-8 * np.abs(values).max())
         if rank == len(names) and spanned:
             mix[np.abs(mix) < 1e-10 * np.abs(mix).max(axis=0)] = 0
             return names, scaled, np.linalg.inv(mix)
-    raise InvalidInput(
+    raise InvalidInputError(
         "the columns of the formula are linearly dependent, whatever the data: leave out a term"
     )
 
@@ -476,7 +496,7 @@ def _scalings(
     """Factors that are to span the columns of the formula, the best first: orthogonal functions of each
     variable for evenly spread values, then its own ones between −1 and 1, moved and not."""
     yield _orthogonal(factors, variables)
-    for scale in (_centred, lambda table: table / np.abs(table).max()):
+    for scale in (_centre, lambda table: table / np.abs(table).max()):
         yield [[(v, scale(table)) for v, table in parts] for parts in factors]
 
 
@@ -518,7 +538,7 @@ def _orthogonal(
     return found
 
 
-def _centred(table: FloatArray) -> FloatArray:
+def _centre(table: FloatArray) -> FloatArray:
     """A table moved and stretched to [−1, 1], or left as it is if an indicator of one of many."""
     low, high = float(table.min()), float(table.max())
     if high == low:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from discreet._documents.answer import Answer, Row, Words
 from discreet._typing import FloatArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 
 _NO_ESTIMATES = (
@@ -56,7 +56,7 @@ class EarlierFit(Answer):
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Refused: no estimate is computed here."""
-        raise InvalidInput("the coefficients of a regression of discreet 0.2 are drawn by that version")
+        raise InvalidInputError("the coefficients of a regression of discreet 0.2 are drawn by that version")
 
     @property
     def warnings(self) -> tuple[str, ...]:

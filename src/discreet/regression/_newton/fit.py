@@ -41,7 +41,7 @@ from discreet._documents.base import parse
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import DataError, InvalidInput
+from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -104,9 +104,9 @@ class Regression:
 
     def __post_init__(self) -> None:
         if self.aim not in ("intervals", "prediction"):
-            raise InvalidInput(f"aim={self.aim!r} must be 'intervals' or 'prediction'")
+            raise InvalidInputError("must be 'intervals' or 'prediction'", parameter="aim", value=self.aim)
         if self.n is not None and not self.hides_size and self.n < self.design.d:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"n={self.n} is less than the {self.design.d} coefficients: nothing can be fitted"
             )
 
@@ -135,7 +135,7 @@ class Regression:
         if self.norm is not None or self.aim != "prediction":
             return made
         signal = self.mu_squared / (self.per_person or 1) ** 2
-        if not descends(made, model, self.aim, self.n, signal, self._counted(made)):
+        if not descends(made, model, self.aim, self.n, signal, self._has_public_size(made)):
             return made
         return made.spread(math.isqrt(int(np.trace(made.second_moments) * made.unit**2)))
 
@@ -190,14 +190,18 @@ class Regression:
         units, given = self.units, {}
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
-            raise InvalidInput(f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}")
+            raise InvalidInputError(
+                f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}"
+            )
         for name, pair in self.prior.items():
             try:
                 centre, deviation = (float(value) for value in pair)
             except (TypeError, ValueError):
-                raise InvalidInput(f"prior[{name!r}]={pair!r} must be (mean, standard deviation)") from None
+                raise InvalidInputError(
+                    f"prior[{name!r}]={pair!r} must be (mean, standard deviation)"
+                ) from None
             if not (math.isfinite(centre) and math.isfinite(deviation) and deviation > 0):
-                raise InvalidInput(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
+                raise InvalidInputError(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
             given[units.names.index(name)] = centre, deviation
         back = np.asarray(np.linalg.inv(units.mixing), dtype=np.float64)
         return wide.with_declared(back, units.offset, given)
@@ -212,9 +216,9 @@ class Regression:
     @property
     def is_counted(self) -> bool:
         """Whether the number of records that enter is public, and so in the answer."""
-        return self._counted(self.design)
+        return self._has_public_size(self.design)
 
-    def _counted(self, design: Design) -> bool:
+    def _has_public_size(self, design: Design) -> bool:
         """Whether the number of records that enter is public: no add/remove, and none is left out."""
         return not self.hides_size and not design.excludes
 
@@ -229,10 +233,12 @@ class Regression:
             if not records.n:
                 raise DataError("the data are empty: there is no record")
             if self.n is not None and records.n != self.n:
-                raise InvalidInput(f"n={self.n} was declared but the data have another number of records")
+                raise InvalidInputError(
+                    f"n={self.n} was declared but the data have another number of records"
+                )
             if records.n < self.design.d:
-                raise InvalidInput(f"there are fewer records than the {self.design.d} coefficients")
-        setting = self.setting(records.n if self._counted(self.design) else None)
+                raise InvalidInputError(f"there are fewer records than the {self.design.d} coefficients")
+        setting = self.setting(records.n if self._has_public_size(self.design) else None)
         outcome = ask(setting, lambda link, curved: records.sums(self.model, link, curved), source, self.aim)
         reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
         private = type(source) is not SeededEntropy
@@ -298,13 +304,16 @@ def regression(
         ("prior", how.get("prior")),
     ):
         if not isinstance(given, Mapping | None):
-            raise InvalidInput(f"{name}={given!r} must say by column what is declared: {name}={{'age': …}}")
+            raise InvalidInputError(
+                f"must say by column what is declared: {name}={{'age': …}}", parameter=name, value=given
+            )
     if (person is None) != (per_person is None):
-        raise InvalidInput("person=COLUMN and per_person=NUMBER go together")
+        raise InvalidInputError("person=COLUMN and per_person=NUMBER go together")
     if relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
-        raise InvalidInput(
-            f"relation={relation!r} must be 'replace-one' or 'add-remove'; people are protected with "
-            "person=… and per_person=…"
+        raise InvalidInputError(
+            "must be 'replace-one' or 'add-remove'; people are protected with person=… and per_person=…",
+            parameter="relation",
+            value=relation,
         )
     kind = Relation(relation)
     most = None if per_person is None else as_positive(per_person, "per_person")
@@ -312,8 +321,10 @@ def regression(
     if kind is Relation.ADD_REMOVE:
         check_hidden_size(size, person)
     elif most is not None and most > 1 and size is None:
-        raise InvalidInput(
-            f"per_person={per_person!r} needs n=NUMBER, the public number of records after the bound"
+        raise InvalidInputError(
+            "needs n=NUMBER, the public number of records after the bound",
+            parameter="per_person",
+            value=per_person,
         )
     domains = {k: one if isinstance(one, Domain) else Domain(one) for k, one in (levels or {}).items()}
     ruled = {k: one.missing for k, one in domains.items() if one.missing is not None} | dict(missing or {})
@@ -389,7 +400,7 @@ class Fit(Answer):
     def posterior(self) -> Posterior:
         """Draws of the coefficients in the units of the columns."""
         units = self.question.units
-        return self.outcome.posterior.mapped(units.mixing, units.offset)
+        return self.outcome.posterior.transform(units.mixing, units.offset)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -421,7 +432,9 @@ class Fit(Answer):
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
         """The deviation of a gaussian model's errors, in the response's units: median and interval."""
         if not self.question.model.normal:
-            raise InvalidInput(f"family={self.question.family!r} has no sigma; it is of gaussian models")
+            raise InvalidInputError(
+                "has no sigma; it is of gaussian models", parameter="family", value=self.question.family
+            )
         tail = (1 - as_level(level)) / 2
         sigma = np.sqrt(self.posterior.dispersion)[:, None] * self.question.response_scale[1]
         middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
@@ -433,7 +446,9 @@ class Fit(Answer):
         The intervals of the coefficients allow for what is above 1 for sure.
         """
         if self.question.family != "poisson":
-            raise InvalidInput(f"family={self.question.family!r} has no dispersion; it is of poisson models")
+            raise InvalidInputError(
+                "has no dispersion; it is of poisson models", parameter="family", value=self.question.family
+            )
         tail = (1 - as_level(level)) / 2
         found = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
         middle, low, high = (float(one[0]) for one in found)
@@ -480,7 +495,7 @@ class Fit(Answer):
         """
         model, law = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
-            raise InvalidInput(
+            raise InvalidInputError(
                 "marginal effects need one response, an intercept, and a fit that published its curvature"
             )
         found = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 
 MOST_TERMS = 2000
 MOST_COLUMNS = 2000
@@ -51,18 +51,18 @@ class _Reader:
 
     def take(self) -> tuple[str, str]:
         if self.at == len(self.tokens):
-            raise InvalidInput("it ends too early")
+            raise InvalidInputError("it ends too early")
         self.at += 1
         return self.tokens[self.at - 1]
 
     def sums(self, depth: int = 0) -> Terms:
         if depth > _DEEPEST:
-            raise InvalidInput(f"brackets stand more than {_DEEPEST} deep in each other")
+            raise InvalidInputError(f"brackets stand more than {_DEEPEST} deep in each other")
         sign = self.take()[1] if self.peek() in ("+", "-") else "+"
         found: Terms = {}
         while True:
             part = self.products(depth)
-            found = {t: None for t in found if t not in part} if sign == "-" else _bounded(found | part)
+            found = {t: None for t in found if t not in part} if sign == "-" else _check_bounds(found | part)
             if self.peek() not in ("+", "-"):
                 return found
             sign = self.take()[1]
@@ -72,7 +72,7 @@ class _Reader:
         while self.peek() in ("*", "/"):
             sign, other = self.take()[1], self.interactions(depth)
             whole = found if sign == "*" else {frozenset().union(*found): None}
-            found = _bounded(found | (other if sign == "*" else {}) | _product(whole, other))
+            found = _check_bounds(found | (other if sign == "*" else {}) | _product(whole, other))
         return found
 
     def interactions(self, depth: int) -> Terms:
@@ -88,10 +88,10 @@ class _Reader:
             self.take()
             kind, text = self.take()
             if kind != "number" or len(text) > 2 or not 1 <= int(text) <= _LARGEST_POWER:
-                raise InvalidInput(f"a power must be a number from 1 to {_LARGEST_POWER}")
+                raise InvalidInputError(f"a power must be a number from 1 to {_LARGEST_POWER}")
             once = found
             for _ in range(min(int(text), len(once)) - 1):
-                found = _bounded(found | _product(found, once))
+                found = _check_bounds(found | _product(found, once))
         return found
 
     def factor(self, depth: int) -> Terms:
@@ -99,14 +99,14 @@ class _Reader:
         if text == "(":
             found = self.sums(depth + 1)
             if self.take()[1] != ")":
-                raise InvalidInput("a bracket is not closed")
+                raise InvalidInputError("a bracket is not closed")
             return found
         if kind == "number":
             if text not in ("0", "1"):
-                raise InvalidInput("numbers other than 0 and 1 stand inside I(…)")
+                raise InvalidInputError("numbers other than 0 and 1 stand inside I(…)")
             return {}
         if kind not in ("quoted", "name", "call"):
-            raise InvalidInput(f"{text!r} stands where a column should")
+            raise InvalidInputError(f"{text!r} stands where a column should")
         return {frozenset([text.strip("`")]): None}
 
 
@@ -115,7 +115,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while text[at:].strip():
         found = _TOKEN.match(text, at)
         if found is None:
-            raise InvalidInput(f"{text[at:].strip()[:10]!r} cannot be read")
+            raise InvalidInputError(f"{text[at:].strip()[:10]!r} cannot be read")
         at, kind = found.end(), str(found.lastgroup)
         if kind == "name" and text[at : at + 1] == "(":
             end = _closing(text, at)
@@ -138,22 +138,22 @@ def _closing(text: str, at: int) -> int:
             depth += (sign in "([") - (sign in ")]")
             if depth == 0:
                 return place + 1
-    raise InvalidInput("a bracket is not closed")
+    raise InvalidInputError("a bracket is not closed")
 
 
-def _bounded(terms: Terms) -> Terms:
+def _check_bounds(terms: Terms) -> Terms:
     if len(terms) > MOST_TERMS:
-        raise InvalidInput(f"it has more than {MOST_TERMS:,} terms")
+        raise InvalidInputError(f"it has more than {MOST_TERMS:,} terms")
     return terms
 
 
 def _product(first: Terms, second: Terms) -> Terms:
     if len(first) * len(second) > 10 * MOST_TERMS:
-        raise InvalidInput(f"it has more than {MOST_TERMS:,} terms")
+        raise InvalidInputError(f"it has more than {MOST_TERMS:,} terms")
     found = {a | b: None for a in first for b in second}
     if any(len(term) > MOST_WAYS for term in found):
-        raise InvalidInput(f"a term multiplies more than {MOST_WAYS} factors")
-    return _bounded(found)
+        raise InvalidInputError(f"a term multiplies more than {MOST_WAYS} factors")
+    return _check_bounds(found)
 
 
 def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tuple[int, int]:
@@ -173,17 +173,17 @@ def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tupl
 
     Raises
     ------
-    InvalidInput
+    InvalidInputError
         If it has too many characters, terms, factors or columns, or cannot be read.
     """
     shown = formula if len(formula) <= 200 else f"{formula[:200]}…"
     try:
         if len(formula) > _LONGEST or formula.count("~") != 1:
-            raise InvalidInput(f"it must have one '~', and at most {_LONGEST:,} characters")
+            raise InvalidInputError(f"it must have one '~', and at most {_LONGEST:,} characters")
         reader = _Reader(formula.partition("~")[2])
         terms = reader.sums()
         if reader.at < len(reader.tokens):
-            raise InvalidInput(f"{reader.peek()[:20]!r} is not expected there")
+            raise InvalidInputError(f"{reader.peek()[:20]!r} is not expected there")
         widths: dict[str, tuple[int, int]] = {}
         least, most = 0, 1
         for term in terms:
@@ -193,9 +193,9 @@ def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tupl
             low, high = (math.prod(widths[factor][end] for factor in term) for end in (0, 1))
             least, most = least + low, most + high
             if least > MOST_COLUMNS or most > 16 * MOST_COLUMNS:
-                raise InvalidInput(f"it has more than {MOST_COLUMNS:,} columns")
-    except InvalidInput as reason:
-        raise InvalidInput(f"formula={shown!r} cannot be used: {reason}") from None
+                raise InvalidInputError(f"it has more than {MOST_COLUMNS:,} columns")
+    except InvalidInputError as reason:
+        raise InvalidInputError(f"cannot be used: {reason}", parameter="formula", value=shown) from None
     return least, most
 
 
@@ -214,12 +214,12 @@ def check_call(text: str) -> tuple[list[str], int]:
     try:
         body = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InvalidInput(f"{text[:100]}: this cannot be read") from None
+        raise InvalidInputError(f"{text[:100]}: this cannot be read") from None
     names: dict[str, None] = {}
     try:
-        width = _checked(body, names, 0)
+        width = _check(body, names, 0)
     except _Refused as why:
-        raise InvalidInput(f"{text[:100]}: {why}") from None
+        raise InvalidInputError(f"{text[:100]}: {why}") from None
     return list(names), width
 
 
@@ -227,11 +227,11 @@ class _Refused(ValueError):
     """Why a piece of Python may not stand in a formula."""
 
 
-def _checked(node: ast.AST, names: dict[str, None], depth: int) -> int:
+def _check(node: ast.AST, names: dict[str, None], depth: int) -> int:
     """Walk through an expression and refuse what is not listed; the columns that it has."""
     if depth > _DEEPEST:
         raise _Refused("it is nested too deep")
-    inner: Callable[[ast.AST], int] = lambda part: _checked(part, names, depth + 1)  # noqa: E731
+    inner: Callable[[ast.AST], int] = lambda part: _check(part, names, depth + 1)  # noqa: E731
     match node:
         case ast.Name(id=name):
             names.setdefault(name)
@@ -276,7 +276,7 @@ def _number(node: ast.AST) -> float:
     return value
 
 
-def _signed(node: ast.AST) -> float:
+def _sign(node: ast.AST) -> float:
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     return -_number(node.operand) if negative else _number(node)  # type: ignore[attr-defined]
 
@@ -290,12 +290,12 @@ def _spline(function: str, others: list[ast.expr], given: Mapping[str | None, as
         if name == "knots":
             if not isinstance(value, ast.List | ast.Tuple) or len(value.elts) > _MOST_KNOTS:
                 raise _Refused(f"knots must be a list of at most {_MOST_KNOTS} numbers")
-            width += len([_signed(knot) for knot in value.elts])
+            width += len([_sign(knot) for knot in value.elts])
         elif name in ("degree", "df"):
             if not 0 <= _number(value) <= _LARGEST_POWER + (name == "df") * _MOST_KNOTS:
                 raise _Refused(f"{name} is too large")
         elif name in ("lower_bound", "upper_bound"):
-            _signed(value)
+            _sign(value)
         elif not isinstance(value, ast.Constant) or not isinstance(value.value, bool | str):
             raise _Refused(f"{name} must be a plain value")
     return width

@@ -18,7 +18,7 @@ from scipy.special import erfinv, expit, gammaincc, gammaln, logit
 
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInputError
 from discreet.regression._newton.curvature import clipped_moments
 from discreet.regression._newton.design import Design
 
@@ -128,7 +128,7 @@ class ResponseModel(ABC):
         reach = self.reach(design, np.array(point, dtype=np.float64))
         most = self.limit(None, reach)
         if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
-            raise InvalidInput("the point of a round, or where it cuts off, is out of range")
+            raise InvalidInputError("the point of a round, or where it cuts off, is out of range")
         return self._link(design, point, reach, limit)
 
     def _link(self, design: Design, point: tuple[int, ...], reach: int, limit: int) -> Link:
@@ -388,7 +388,7 @@ class PoissonModel(ResponseModel):
     def __init__(self, codes: int) -> None:
         super().__init__(codes)
         if not 2 <= self.most <= 2048:
-            raise InvalidInput(
+            raise InvalidInputError(
                 f"counts up to {self.most}: declare a bound from 2 to 2048 for a Poisson regression"
             )
         self.farthest = math.log(self.most) + 4
@@ -423,7 +423,7 @@ class PoissonModel(ResponseModel):
     def expected(self, window: float, centre: float, variance: float) -> tuple[float, float]:
         """Mean slope and variance of a clipped count over records with normal predictors."""
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
-        _, slope, scatter, _, _ = windowed(nodes, window, self.most)
+        _, slope, scatter, _, _ = window_moments(nodes, window, self.most)
         return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS)
 
     def scatter(self, clip: float, centre: float, variance: float) -> float:
@@ -438,7 +438,7 @@ class PoissonModel(ResponseModel):
         return math.log(rate), rate
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        mean, weight, _, low, high = windowed(predictors, limit, self.most)
+        mean, weight, _, low, high = window_moments(predictors, limit, self.most)
         return np.rint(mean * 2**self.residual_bits), np.rint(weight * 2**self.weight_bits), low, high
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -459,7 +459,7 @@ class PoissonModel(ResponseModel):
         return np.exp(predictor)
 
 
-def windowed(
+def window_moments(
     predictors: FloatArray, window: Any, most: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Mean, slope and variance of min(max(Y, low), high) by predictor, and the ends of the window.
@@ -495,5 +495,5 @@ MODELS: dict[str, type[ResponseModel]] = {
 def model_of(family: Any, design: Design) -> ResponseModel:
     """The model of a family for the response of a design."""
     if family not in MODELS:
-        raise InvalidInput(f"family={family!r} is unknown{nearest(family, MODELS)}")
+        raise InvalidInputError(f"is unknown{nearest(family, MODELS)}", parameter="family", value=family)
     return MODELS[family](design.response.coder.size)

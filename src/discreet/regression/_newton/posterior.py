@@ -210,7 +210,7 @@ class Posterior:
         found = np.array([np.interp(levels, total[:, j], ordered[:, j]) for j in columns])
         return tuple(found.T)
 
-    def mapped(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
+    def transform(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
         """The law of mixing @ w + offset."""
         draws = self.draws @ mixing.T + offset
         exact = mixing @ self.mean + offset, mixing @ self.covariance @ mixing.T
@@ -280,12 +280,12 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
         top = max(first.square, 0.0) + 2 * math.sqrt(first.square_variance)
         variance = min(1.0, top / max(records, 1.0))
     law = prior.mean, prior.covariance(variance)
-    seen_as = combined(setting, seen, records)
+    seen_as = combine_rounds(setting, seen, records)
     counted = setting.n is not None
     return LatentCurvature(model, setting.design, seen_as, law, records, counted, prior.learned)
 
 
-def combined(setting: PublicSetting, seen: Sequence[Evidence], records: float) -> LastRound:
+def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: float) -> LastRound:
     """All rounds as one at the curvature of the last.
 
     A round at w' has the score g' of the records; at w, the point of the last, it would be g' − ĀΔ with
@@ -299,7 +299,7 @@ def combined(setting: PublicSetting, seen: Sequence[Evidence], records: float) -
     if at is None and not model.normal:  # only a constant column tells where predictors lie
         last = replace(last, square_variance=_UNKNOWN if model.squares else 0.0)
     elif len(seen) == 1 and model.outputs == 1 and not model.normal:
-        last = _moved(setting, last, at or 0, records)
+        last = _move_to_mean(setting, last, at or 0, records)
         seen = [last]
     assert last.curvature is not None
     points, scores, errors = [], [], []
@@ -350,7 +350,7 @@ def combined(setting: PublicSetting, seen: Sequence[Evidence], records: float) -
     )
 
 
-def _moved(setting: PublicSetting, one: Evidence, at: int, records: float) -> Evidence:
+def _move_to_mean(setting: PublicSetting, one: Evidence, at: int, records: float) -> Evidence:
     """A round at a constant point, as it would be at the constant that fits the mean response."""
     model = setting.model
     assert one.curvature is not None

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from discreet._data import as_frame, as_table, of_columns
 from discreet._data.files import is_files, opened
 from discreet._data.grids import Grid
-from discreet._data.withheld import connections, failed, fetch, may_be_repeated, withheld
+from discreet._data.withheld import connections, failed, fetch, may_be_repeated, redact_errors
 from discreet._typing import IntArray
-from discreet.errors import DataError, EngineFailure, InvalidInput
+from discreet.errors import DataError, EngineFailure, InvalidInputError
 from discreet.regression._newton.design import Design
 from discreet.regression._newton.models import Link, ResponseModel
 from discreet.regression._newton.sums import (
@@ -31,9 +31,9 @@ from discreet.regression._newton.sums import (
     RowBlock,
     check_bound,
     exact_sums,
-    placed,
+    locate,
     records,
-    undeclared,
+    undeclared_error,
 )
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def read(
     """
     with ExitStack() as stack:
 
-        @withheld
+        @redact_errors
         def start() -> RecordSource:
             stack.close()
-            return _of(design, stack.enter_context(_opened(design, data, person)), per_person, pushdown)
+            return _of(design, stack.enter_context(_open(design, data, person)), per_person, pushdown)
 
         before = connections()
         source = start()
@@ -102,37 +102,37 @@ def read(
 
 
 @contextmanager
-def _opened(design: Design, data: Any, person: str | None) -> Iterator[Table]:
+def _open(design: Design, data: Any, person: str | None) -> Iterator[Table]:
     if is_files(data):
         with opened(data, design.coders, person) as table:
             yield table
     else:
-        frame = _framed(data, "a regression needs a table or a file")
+        frame = _as_frame(data, "a regression needs a table or a file")
         yield as_table(frame, design.coders, person)
 
 
-@withheld
+@redact_errors
 def codes_of(design: Design, frame: Any) -> list[IntArray]:
     """The codes of a table's records, for the variables alone; an undeclared value is an error."""
     coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
-    found = _framed(frame, "frame must be a table")
+    found = _as_frame(frame, "frame must be a table")
     if not coders:
-        raise InvalidInput("the formula has no columns: there is nothing to predict from")
+        raise InvalidInputError("the formula has no columns: there is nothing to predict from")
     table = as_table(found, coders, None, ordered=True)
     arrays, _ = _arrays(table, {f"k{i}": code for i, code in enumerate(table.codes)})
-    codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
-    placed([replace(variable, excluded=False) for variable in design.variables], codes)
+    codes = [_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
+    locate([replace(variable, excluded=False) for variable in design.variables], codes)
     return codes
 
 
-def _framed(data: Any, needed: str) -> Any:
+def _as_frame(data: Any, needed: str) -> Any:
     frame = of_columns(data) if isinstance(data, Mapping) else as_frame(data)
     if frame is None:
-        raise InvalidInput(f"{needed} with the columns of the formula")
+        raise InvalidInputError(f"{needed} with the columns of the formula")
     return frame
 
 
-@withheld
+@redact_errors
 def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> RecordSource:
     import narwhals as nw
 
@@ -150,13 +150,13 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
             frame = frame.with_columns(place=place).filter(nw.col("place") <= per_person)
         native: Any = frame.select(*names).to_native()
         if engine.is_duckdb() and not pushdown:
-            return _streamed(design, native)
+            return _stream(design, native)
         number = int(fetch(frame.select(nw.len()))[0][0])
-        return RecordSource(number, withheld(_SqlSums(design, native, engine.is_spark_like(), number)))
+        return RecordSource(number, redact_errors(_SqlSums(design, native, engine.is_spark_like(), number)))
     arrays, eager = _arrays(table, columns)
     if per_person is not None:
-        codes = [_coded(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
-        keep = _bounded(codes, eager["person"], per_person)
+        codes = [_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
+        keep = _bound_records(codes, eager["person"], per_person)
         arrays = [values[keep] for values in codes]
     return in_arrays(design, arrays)
 
@@ -164,7 +164,7 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
 def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
     """The columns of a table in memory, as codes or as doubles, and a frame with the others.
 
-    Doubles go on their grids batch by batch (:func:`_coded`): an expression for each of many columns would
+    Doubles go on their grids batch by batch (:func:`_codes`): an expression for each of many columns would
     take longer than the fit, and more memory than the table.
     """
     import narwhals as nw
@@ -184,7 +184,7 @@ def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[
     ], eager
 
 
-def _coded(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
+def _codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
     """Codes as they are, and doubles on their grid: the operations of :meth:`Grid.placed`, in its order."""
     if values.dtype != np.float64:
         return values
@@ -200,7 +200,7 @@ def _coded(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
     return np.asarray(place.astype(np.int64))  # no place is negative, so that this is the floor
 
 
-@withheld
+@redact_errors
 def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSource:
     """Records in arrays, one for each variable and one for the response: doubles, or codes."""
     n = len(arrays[-1])
@@ -208,15 +208,15 @@ def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSourc
     def batches() -> Iterator[list[IntArray]]:
         for start in range(0, max(n, 1), _SHORT):
             pieces = (values[start : start + _SHORT] for values in arrays)
-            yield [_coded(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
+            yield [_codes(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
 
     if n * (2 * design.d + 8) > _KEPT_BYTES:
         return _in_process(design, n, batches)
     return _in_process(design, n, batches, [records(design, codes) for codes in batches()])
 
 
-@withheld
-def _streamed(design: Design, native: Any) -> RecordSource:
+@redact_errors
+def _stream(design: Design, native: Any) -> RecordSource:
     def batches() -> Iterator[list[IntArray]]:
         for batch in native.to_arrow_reader(_BATCH):
             yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
@@ -240,7 +240,7 @@ def _in_process(
 ) -> RecordSource:
     """Rows that are kept, or made again from their codes in every round."""
 
-    @withheld
+    @redact_errors
     def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
         blocks = (records(design, codes) for codes in batches()) if kept is None else kept
         return exact_sums(model, design, link, blocks, curvature)
@@ -248,7 +248,7 @@ def _in_process(
     return RecordSource(n, sums, kept)
 
 
-def _bounded(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
+def _bound_records(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
     _check_keys(int(people.is_null().sum()))
     _, keys = np.unique(people.to_numpy(), return_inverse=True)
     order = np.lexsort((*reversed(codes), keys))
@@ -291,7 +291,7 @@ class _SqlSums:
         for i, variable in enumerate(variables):
             unknown, missing = whole[i], whole[len(variables) + i]
             if unknown or (missing and not variable.excluded):
-                raise undeclared(variable.name, unknown > 0)
+                raise undeclared_error(variable.name, unknown > 0)
         valid, entered, longest, residual, square, *rest = whole[2 * len(variables) :]
         check_bound(abs(entered - valid), 0)  # each record finds one entry of every table
         check_bound(longest, design.norm**2)

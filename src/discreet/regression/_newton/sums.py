@@ -164,7 +164,7 @@ class RowBlock:
 
 def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     """Rows and responses of records by their codes; an undeclared value is an error, or leaves them out."""
-    keep = placed((*design.variables, design.response), codes)
+    keep = locate((*design.variables, design.response), codes)
     if keep is not None:
         codes = [values[keep] for values in codes]
     rows = np.asarray(design.rows(codes[:-1], len(codes[-1])), dtype=np.int16)  # none is longer than 2¹⁴
@@ -183,7 +183,7 @@ def check_bound(largest: int, bound: int) -> None:
         )
 
 
-def placed(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
+def locate(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
     """Which records have a declared value of every variable; None where all have."""
     keep: Any = None
     for variable, values in zip(variables, codes, strict=True):
@@ -191,12 +191,12 @@ def placed(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
         if not out.any():
             continue
         if not (variable.excluded and (values[out] == variable.coder.size + 1).all()):
-            raise undeclared(variable.name, bool((values == variable.coder.size).any()))
+            raise undeclared_error(variable.name, bool((values == variable.coder.size).any()))
         keep = ~out if keep is None else keep & ~out
     return keep
 
 
-def undeclared(name: str, unknown: bool, wayout: str | None = None) -> DataError:
+def undeclared_error(name: str, unknown: bool, wayout: str | None = None) -> DataError:
     """Records without a place; not how many, which is private where the number of records is."""
     if unknown:
         return DataError(
