@@ -28,6 +28,7 @@ from discreet.regression._newton.models import PoissonModel, model_of, window_mo
 from discreet.regression._newton.posterior import (
     CoefficientPrior,
     Evidence,
+    NormalLaw,
     Posterior,
     PublicSetting,
     combine_rounds,
@@ -417,9 +418,40 @@ def test_a_prior_that_is_not_declared_is_wide_over_the_spread_of_the_response() 
     assert np.sqrt(np.diag(wide)) == pytest.approx([0.3 * 4, 0.3 * 4])
     logistic = asked("binomial", 1000, "1").prior
     assert np.sqrt(np.diag(logistic.covariance())) == pytest.approx([6, 6])
-    predicting = CoefficientPrior.wide(setting.design, setting.model, "prediction")
-    assert predicting.learned
     assert not setting.prior.learned
+
+
+def test_a_prior_for_prediction_bounds_the_spread_of_predictors() -> None:
+    """A linear predictor of evenly spread records has at most twice the response's deviation, however many
+    columns, and a constant half the bounds; other families keep a quarter of the wide deviation."""
+    made = three_columns()
+    prior = CoefficientPrior.wide(made, model_of("gaussian", made), "prediction")
+    assert prior.learned
+    spreads = np.diag(prior.covariance(1.0)) * np.diag(made.second_moments)
+    assert spreads == pytest.approx([0.25, 2.0, 2.0])
+    counts = three_columns("poisson")
+    deviations = np.sqrt(
+        np.diag(CoefficientPrior.wide(counts, model_of("poisson", counts), "prediction").weak)
+    )
+    assert deviations == pytest.approx([6, 1, 1])
+
+
+@pytest.mark.parametrize(("unsure", "again"), [(0.001, False), (0.5, True)])
+def test_residuals_that_cannot_be_clipped_are_looked_at_from_the_start(unsure: float, again: bool) -> None:
+    """The noise of a round never exceeds that of the bounds of the response."""
+    setting = asked("gaussian", 1000, "1")
+    curvature = 1000 * np.diag([1.0, 1 / 3])
+    law = NormalLaw(
+        np.array([0.3, 0.9]), unsure * np.diag([0.5, 1.5]), curvature, 1000.0, 1000.0, dispersion=0.01
+    )
+    point, clip = setting.model.look(setting.design, law, setting.cost(Fraction(1, 2)))
+    assert (clip is None) is again
+    assert point.tolist() == ([0.0, 0.0] if again else [0.3, 0.9])
+    plain, looked = (
+        setting.noise(setting.model.link(setting.design, *at), Fraction(1, 2), 0.3, 0.1).gradient
+        for at in ((np.zeros(2), None), (point, clip))
+    )
+    assert looked <= plain
 
 
 def test_a_declared_prior_is_taken_as_declared_and_leaves_the_others() -> None:

@@ -40,8 +40,8 @@ _MOST_MOMENTS = 210
 _PROBES = 2048
 _DISPERSION = 0.5
 """The deviation of log φ of counts before anything is seen."""
-_LEAST_SCALE = -math.log(32)
-"""Where the scale of the prior is learned it is log-uniform from 1/32 to 1."""
+_LEAST_SCALE = -math.log(64)
+"""Where the scale of the prior is learned it is log-uniform from 1/64 to 1."""
 
 
 class LastRound(NamedTuple):

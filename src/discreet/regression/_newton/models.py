@@ -150,6 +150,10 @@ class ResponseModel(ABC):
         """
         return None
 
+    def look(self, design: Design, found: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
+        """Where the next round looks, and where it cuts off."""
+        return found.mean, self.clip(found, cost)
+
     def clip_of(self, link: Link) -> float:
         """Where a round cut off, in the units of residuals."""
         return float(link.clip)
@@ -236,6 +240,12 @@ class GaussianModel(ResponseModel):
         missed = found.records * typical * (taken / 4) ** 2 / len(found.mean)
         worth = (moment * typical + cost * clips**2 + missed) / inside**2
         return float(clips[int(np.argmin(worth))])
+
+    def look(self, design: Design, found: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
+        """Where noise leaves predictors so unsure that residuals could not be clipped below the bounds of the
+        response, at the start again: nothing is clipped there, and no residual is above 1."""
+        point, clip = super().look(design, found, cost)
+        return (self.start(design), None) if clip is not None and clip >= 1 else (point, clip)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
         clip = np.array([float(link.clip)])

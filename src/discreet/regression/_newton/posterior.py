@@ -50,13 +50,19 @@ class CoefficientPrior:
         """Where nothing is declared: each coefficient of a column between −1 and 1 has the model's
         ``deviation``, and a constant one its ``level_deviation``.
 
-        To predict is to weigh errors of coefficients against each other: their scale is learned then, and the
-        mean response of a gaussian model is within the bounds of the response.
+        To predict is to weigh errors of coefficients against each other: their scale is learned then. The
+        predictors of a gaussian model have at most twice the deviation of the response, for evenly spread
+        records, and its mean is within the bounds.
         """
         size, at, predicts = design.d * model.outputs, design.constant, aim == "prediction"
-        deviations = np.full(size, model.deviation / 4 if predicts else model.deviation)
+        deviations, level = np.full(size, model.deviation), model.level_deviation
+        if predicts and model.normal:
+            deviations = 2 / np.sqrt(max(design.d - 1, 1) * np.diag(design.second_moments))
+            level = 0.5
+        elif predicts:
+            deviations = deviations / 4
         if at is not None:
-            deviations[at :: design.d] = 1.0 if predicts and model.normal else model.level_deviation
+            deviations[at :: design.d] = level
         return cls(np.zeros(size), np.zeros((size, size)), np.diag(deviations**2), predicts)
 
     def with_declared(

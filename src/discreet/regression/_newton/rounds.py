@@ -22,7 +22,6 @@ from discreet.regression._newton.design import Design
 from discreet.regression._newton.models import Link, ResponseModel
 from discreet.regression._newton.posterior import (
     Evidence,
-    NormalLaw,
     Posterior,
     PublicSetting,
     evidence,
@@ -123,12 +122,12 @@ def ask(
     design, model = setting.design, setting.model
     rounds: list[tuple[Round, RoundSums]] = []
     reached = _descend(setting, plan, sums, source) if plan.steps else None
-    law: NormalLaw | None = None
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
+        point, clip = model.start(design), None
         if rounds:
             law = quick_law(setting, [evidence(setting, *one) for one in rounds])
-        clip = None if law is None else model.clip(law, setting.cost(share))
-        link = model.link(design, model.start(design) if law is None else law.mean, clip)
+            point, clip = model.look(design, law, setting.cost(share))
+        link = model.link(design, point, clip)
         turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
         rounds.append((turn, released(sums(link, turn.noise.curvature is not None), turn.noise, source)))
     return Outcome(setting, reached, tuple(rounds))
