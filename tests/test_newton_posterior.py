@@ -479,6 +479,26 @@ def test_coefficients_that_the_prior_decides_are_named() -> None:
     assert replace(law, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).undecided() == []
 
 
+def test_whether_the_score_is_straight_is_judged_where_the_records_are() -> None:
+    """Narrow data in wide bounds: what a coefficient moves in the corners of the bounds does not count."""
+    setting, generator = asked("poisson", 3000, "1"), np.random.default_rng(2)
+    rows = np.column_stack([np.ones(3000), 0.05 * generator.normal(size=3000)])
+    response = generator.poisson(np.exp(rows @ [0.3, 2.0]))
+    last = np.array([0.35, 0.5])
+    weights = np.exp(rows @ last)
+    curvature = rows.T @ (rows * weights[:, None])
+    seen = [
+        Evidence(point, rows.T @ (response - np.exp(rows @ point)), 1e-3, curvature, 1e-3, 0.0, 0.0, 12.0)
+        for point in (last - 0.01, last)
+    ]
+    law = posterior(setting, seen)
+    gap = law.mean - last
+    far = math.sqrt(np.average((rows @ gap) ** 2, weights=weights))
+    sure = math.sqrt(gap @ np.linalg.solve(law.covariance, gap) / 2)
+    assert law.bent == pytest.approx(far * sure / 2, rel=1e-3)
+    assert far < 0.1 * np.abs(gap).sum()
+
+
 def test_more_budget_narrows_intervals_down_to_those_without_noise() -> None:
     wide, narrow, most = (
         answered(asked("binomial", 4000, epsilon), 3).posterior for epsilon in ("0.3", "3", "40")

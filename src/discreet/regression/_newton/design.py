@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,26 +117,6 @@ class Design:
     def reach(self) -> FloatArray:
         """The largest size of each entry of a row."""
         return np.array([column.reach(self.bits) for column in self.columns], dtype=np.float64)
-
-    @cached_property
-    def settled(self) -> FloatArray:
-        """Second moments that are the same whatever the records: 1 of a sign, 0 of two levels of one column.
-
-        NaN where they are not. Rows that may be shortened settle zeros alone.
-        """
-        found = np.full((self.d, self.d), np.nan)
-        short = _longest_squared(self.columns, self.bits) > self.norm**2
-        tables = {
-            j: (column.factors or ((None, (self.unit,)),))[0]
-            for j, column in enumerate(self.columns)
-            if len(column.factors) <= 1
-        }
-        for (i, (v, one)), (j, (w, other)) in combinations_with_replacement(tables.items(), 2):
-            if v == w:
-                values = np.unique(np.multiply(one, other, dtype=np.float64))
-                if len(values) == 1 and not (short and values[0]):
-                    found[i, j] = found[j, i] = values[0] / self.unit**2
-        return found
 
     @property
     def plain(self) -> tuple[bool, ...]:

@@ -183,7 +183,8 @@ class Posterior:
     """The mean slope of the responses, by draw."""
     records: float = 0.0
     bent: float = 0.0
-    """How far the mean may be from where it would be if the score were straight, in deviations."""
+    """How far the mean may be from where it would be if the score were straight, in deviations: half of how
+    far predictors of the records moved since the last round, times how far the coefficients did."""
     exact: tuple[FloatArray, FloatArray] | None = None
     """Mean and covariance, where they are known better than from draws."""
 
@@ -414,8 +415,7 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     if setting.model.normal:
         return law
     gap = law.mean - seen[-1].point
-    moved = setting.design.probes(1024) @ gap.reshape(setting.model.outputs, -1).T
-    far = float(np.abs(moved).max())
+    far = math.sqrt(float(gap @ drawn.curvature @ gap) / float(drawn.weights @ drawn.level))
     sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
     return replace(law, bent=far * sure / 2)
 
