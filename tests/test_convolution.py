@@ -136,8 +136,8 @@ def test_cutting_and_transforms_do_not_change_the_answer(monkeypatch: pytest.Mon
 
     parts = [(Approximate(Fraction(i + 3, 4001)), 2) for i in range(40)]
     fast = {e: compose_curves(parts).delta_at(e) for e in (0.01, 0.3, 0.6)}
-    monkeypatch.setattr(convolution, "_DIRECT", 1 << 60)
-    monkeypatch.setattr(convolution, "_SHORT", 1 << 60)
+    monkeypatch.setattr(convolution, "_MAX_DIRECT_MULTIPLICATIONS", 1 << 60)
+    monkeypatch.setattr(convolution, "_MAX_UNCUT_LENGTH", 1 << 60)
     for epsilon, value in fast.items():
         plain = compose_curves(parts).delta_at(epsilon)
         assert plain * (1 - 1e-9) <= value <= plain * (1 + 1e-6)
@@ -145,8 +145,8 @@ def test_cutting_and_transforms_do_not_change_the_answer(monkeypatch: pytest.Mon
 
 def test_what_is_cut_off_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """With cuts that are far too large the bound is still one: 300 times randomised response, by hand."""
-    monkeypatch.setattr(convolution, "_CUT", 1e-3)
-    monkeypatch.setattr(convolution, "_SHORT", 16)
+    monkeypatch.setattr(convolution, "_CUT_MASS", 1e-3)
+    monkeypatch.setattr(convolution, "_MAX_UNCUT_LENGTH", 16)
     own, number, epsilon = 0.1, 300, 6.0
     p = math.exp(own) / (1 + math.exp(own))
     exact = sum(

@@ -97,7 +97,7 @@ def test_a_fit_is_private_by_default(cancer: tuple[np.ndarray, np.ndarray]) -> N
     model = PrivateLogisticRegression(**TARGET).fit(*cancer)
     assert model.guarantee_.exact_epsilon == 3
     assert model.guarantee_.exact_delta == Fraction(1, 10**6)
-    assert model.guarantee_.known.delta_at(3) <= 1e-6
+    assert model.guarantee_.effective_curve.delta_at(3) <= 1e-6
     assert model.release_.private
     assert model.coef_draws_.shape == (1, 1, 30)
     assert model.coef_.shape == (1, 30)
@@ -213,7 +213,7 @@ def test_several_classes_share_the_budget() -> None:
         rows / 60, labels == 1
     )
     assert model.design_.weight == pytest.approx(single.design_.weight / math.sqrt(10), rel=1e-6)
-    assert model.design_.guarantee.known.delta_at(10) <= 1e-6
+    assert model.design_.guarantee.effective_curve.delta_at(10) <= 1e-6
     assert np.allclose(model.predict_proba(rows / 60).sum(axis=1), 1)
 
 

@@ -88,7 +88,7 @@ def test_the_figures_of_the_specification() -> None:
     """Beta(6, 12), n = 100, ε = 1: exactly 0.0051, by the Rényi conversion 0.0173."""
     guarantee = posterior_sampler("direct", "beta", prior=(6, 12), n=100).guarantee
     assert guarantee.delta_at(1) == pytest.approx(0.0051167, abs=1e-7)
-    assert guarantee.known.rdp_delta_at(1) == pytest.approx(0.0172623, abs=1e-6)
+    assert guarantee.effective_curve.rdp_delta_at(1) == pytest.approx(0.0172623, abs=1e-6)
     assert posterior_sampler("direct", "beta", prior=(1, 1), n=100).guarantee.max_order == 2
 
 
@@ -358,7 +358,7 @@ def test_records_at_bounds_that_are_no_binary_fractions(bounds: tuple[float, flo
 
 def test_parameters_too_large_for_the_profile_are_still_said() -> None:
     sampler = discreet.posterior_sampler("direct", "poisson", prior=(1e15, 1e3), n=10**6, bounds=(0, 60000))
-    assert f"ε = {sampler.guarantee.known.rdp_epsilon_at(1e-6):.4g} at" in str(sampler.guarantee)
+    assert f"ε = {sampler.guarantee.effective_curve.rdp_epsilon_at(1e-6):.4g} at" in str(sampler.guarantee)
     assert "additive 1e-6" in sampler.guarantee.meaning()
     assert "additive 1e-6" in discreet.report(sampler.release(10**9))
 
@@ -738,7 +738,11 @@ def test_a_draw_is_charged_what_it_needs(tmp_path: Any) -> None:
     assert sampler.r == sampler.m == 1
     needed = sampler.guarantee.epsilon
     assert 0 < needed < 0.25
-    assert sampler.guarantee.known.delta_at(needed) <= 1e-6 < sampler.guarantee.known.delta_at(0.99 * needed)
+    assert (
+        sampler.guarantee.effective_curve.delta_at(needed)
+        <= 1e-6
+        < sampler.guarantee.effective_curve.delta_at(0.99 * needed)
+    )
     tight = posterior_sampler("diffused", "gaussian", n=400, epsilon="0.01", **asked)
     assert tight.r < 1
     assert tight.guarantee.epsilon == 0.01

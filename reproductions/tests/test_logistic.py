@@ -111,7 +111,7 @@ def curvature(made: DrawDesign) -> float:
 def test_target_is_met_and_not_overshot(sampler: str, method: str, target: dict[str, Any]) -> None:
     made = make(sampler, method, **target)
     wanted = float(target.get("delta", "1e-6"))
-    assert 0.99 * wanted < made.guarantee.known.delta_at(float(target.get("epsilon", 1))) <= wanted
+    assert 0.99 * wanted < made.guarantee.effective_curve.delta_at(float(target.get("epsilon", 1))) <= wanted
     assert FLOATS in made.guarantee.assumptions
 
 
@@ -350,7 +350,7 @@ def test_output_perturbation_moves_by_at_most_its_sensitivity(cancer: tuple[np.n
         other = clone(model).fit(moved, changed)
         gap = np.linalg.norm(np.append(other.coef_ - first.coef_, 2 * (other.intercept_ - first.intercept_)))
         assert gap <= bound
-    assert first.design_.guarantee.known.delta_at(3) <= 1e-6
+    assert first.design_.guarantee.effective_curve.delta_at(3) <= 1e-6
     assert OutputPerturbationLogisticRegression(**TARGET).fit(rows, labels).guarantee_.is_private
 
 
@@ -497,7 +497,7 @@ def test_the_total_variation_of_ops_is_from_anywhere_in_the_ball() -> None:
     assert tau <= float(made.tau)
     assert 3 * float(made.tau) * (1 + math.exp(2)) <= 1e-9
     assert 3 * 2 * made.weight * math.sqrt(made.norm_squared) * made.radius <= 2, "draws share ε"
-    assert made.guarantee.known.delta_at(2) == pytest.approx(1e-9)
+    assert made.guarantee.effective_curve.delta_at(2) == pytest.approx(1e-9)
 
 
 @pytest.mark.parametrize("radius", [0.1, 1.0])

@@ -214,7 +214,7 @@ class Mechanism(ABC):
         """This mechanism as a user measurement of OpenDP: counts in, released counts out."""
         if not self.guarantee.is_private:
             raise NotPrivateError(f"{self.name} has no privacy guarantee that OpenDP could carry")
-        return opendp_measurement(self.draw, self.guarantee.known)
+        return opendp_measurement(self.draw, self.guarantee.effective_curve)
 
     def _check_outputs(self, number: int) -> None:
         if number > MAX_OUTPUTS:

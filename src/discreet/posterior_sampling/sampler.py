@@ -136,7 +136,7 @@ class PosteriorSampler:
 
     def to_opendp(self) -> Any:
         """This sampler as a user measurement of OpenDP."""
-        return opendp_measurement(self.draw, self.guarantee.known)
+        return opendp_measurement(self.draw, self.guarantee.effective_curve)
 
 
 def posterior_sampler(
@@ -274,26 +274,26 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
         return loss(scale, 1.0) if name == "diffused" else loss(1.0, scale)
 
     full = curve(1.0)
-    if target.met(full):
+    if target.is_met_by(full):
         return 1.0, 1.0
     if name == "direct":
         raise InvalidInputError(
-            f"'direct' does not reach the target: it gives {target.reached(full)}. "
+            f"'direct' does not reach the target: it gives {target.describe_loss(full)}. "
             "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
             "data (prior.updated_with_public) help too"
         )
     rough = largest_scale(
-        lambda scale: target.met(curve(scale), rough=True), least=_SMALLEST, relative=_RELATIVE
+        lambda scale: target.is_met_by(curve(scale), rough=True), least=_SMALLEST, relative=_RELATIVE
     )
     if not rough:
         raise InvalidInputError(
             f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
-            f"{target.reached(curve(_SMALLEST))}"
+            f"{target.describe_loss(curve(_SMALLEST))}"
         )
     retreats = (*RETREATS, *(1 - 0.5**i for i in range(1, 60)))
-    found = certain(lambda scale: target.met(curve(scale)), (rough * (1 - share) for share in retreats))
+    found = certain(lambda scale: target.is_met_by(curve(scale)), (rough * (1 - share) for share in retreats))
     if found is None:
-        best = target.reached(curve(rough / 2**59))
+        best = target.describe_loss(curve(rough / 2**59))
         raise InvalidInputError(
             f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}"
         )

@@ -32,14 +32,16 @@ from discreet._numerics.search import boundary
 from discreet._typing import FloatArray
 from discreet.privacy.curves import Curve
 
-_POINTS = 1 << 17
-_DEVIATIONS = 24.0  # a grid of _POINTS spans so many standard deviations of the composed loss
-_UNIT = 2.0**-53
-_LONGEST = 600.0  # losses beyond e^600 are counted as infinite
-_TAIL = 1e-16
-_CUT = 1e-15  # mass that may be cut off at either end of a long tilted law
-_DIRECT = 1 << 17  # below this many multiplications a direct convolution beats the transforms
-_SHORT = 2048  # laws up to this length are not cut
+_GRID_POINTS = 1 << 17
+_GRID_DEVIATIONS = 24.0  # a grid of _GRID_POINTS spans so many standard deviations of the composed loss
+_UNIT_ROUNDOFF = 2.0**-53
+_MAX_FINITE_LOSS = 600.0  # losses beyond e^600 are counted as infinite
+_TAIL_MASS = 1e-16
+_CUT_MASS = 1e-15  # mass that may be cut off at either end of a long tilted law
+_MAX_DIRECT_MULTIPLICATIONS = (
+    1 << 17
+)  # below this many multiplications a direct convolution beats the transforms
+_MAX_UNCUT_LENGTH = 2048  # laws up to this length are not cut
 
 
 class Losses(NamedTuple):
@@ -67,11 +69,11 @@ def discretise(curve: Curve, reach: float, step: float) -> Losses:
     change = _changes(-np.diff(delta) / gaps)
     if (change < 0).any():
         # h is convex and at most its bounds, so it lies below the lower convex hull of the bounds too.
-        kept = _lower_hull(np.append(0.0, np.cumsum(gaps)), delta)
-        widths = ratio[kept[:-1]] * np.expm1(step * np.diff(kept))
+        hull = _lower_hull(np.append(0.0, np.cumsum(gaps)), delta)
+        widths = ratio[hull[:-1]] * np.expm1(step * np.diff(hull))
         change = np.zeros(number)
-        change[kept[1:] - 1] = np.maximum(_changes(-np.diff(delta[kept]) / widths), 0.0)
-    positive = change * ratio[1:] * (1 + 16 * _UNIT)
+        change[hull[1:] - 1] = np.maximum(_changes(-np.diff(delta[hull]) / widths), 0.0)
+    positive = change * ratio[1:] * (1 + 16 * _UNIT_ROUNDOFF)
     mirrored = change  # h(γ) = 1 − γ + γ h(1/γ) says P(−loss) = Q(loss) = e^{−loss} P(loss)
     infinite = float(delta[-1])
     rest = 1.0 - infinite - float(positive.sum()) - float(mirrored.sum())
@@ -89,42 +91,42 @@ def _response(loss: float, infinite: float, step: float) -> Losses:
     number += number * step < loss  # what lies beyond the last point would be moved down to it
     masses = np.zeros(2 * number + 1)
     for sign in (1, -1):
-        mass = (1 - infinite) / (1 + math.exp(min(-sign * loss, 700.0))) * (1 + 4 * _UNIT)
+        mass = (1 - infinite) / (1 + math.exp(min(-sign * loss, 700.0))) * (1 + 4 * _UNIT_ROUNDOFF)
         below = min(math.floor(sign * loss / step), number - 1)
         # How far above the lower point, rounded up: the share of the upper one grows with it.
-        above = max(0.0, sign * loss - below * step) + 4 * _UNIT * loss
+        above = max(0.0, sign * loss - below * step) + 4 * _UNIT_ROUNDOFF * loss
         share = min(1.0, math.expm1(-above) / math.expm1(-step))
         masses[below + number] += mass * (1 - share)
         masses[below + number + 1] += mass * share
-    return Losses(masses, -number, min(1.0, infinite * (1 + 4 * _UNIT)))
+    return Losses(masses, -number, min(1.0, infinite * (1 + 4 * _UNIT_ROUNDOFF)))
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
     """Indices of the lower convex hull of points with increasing x, ends included."""
-    kept: list[int] = []
+    hull: list[int] = []
 
     def above(index: int) -> bool:
         """Whether the last point kept lies on or above the line from the one before to this one."""
-        a, b = kept[-2:]
+        a, b = hull[-2:]
         return bool((y[b] - y[a]) * (x[index] - x[b]) >= (y[index] - y[b]) * (x[b] - x[a]))
 
     for index in range(len(x)):
-        while len(kept) > 1 and above(index):
-            kept.pop()
-        kept.append(index)
-    return np.array(kept)
+        while len(hull) > 1 and above(index):
+            hull.pop()
+        hull.append(index)
+    return np.array(hull)
 
 
 def grid(spent: Sequence[tuple[Curve, int]]) -> tuple[list[tuple[Losses, int]], float]:
     """Every profile on one grid that is fine enough and on which the whole composition fits."""
-    tail = _TAIL / sum(count for _, count in spent)
+    tail = _TAIL_MASS / sum(count for _, count in spent)
     parts = [(curve, count, _reach(curve, tail)) for curve, count in spent]
     whole = math.fsum(2 * reach * count for _, count, reach in parts)
     variance = math.fsum(count * min(reach**2, _variance(curve, reach)) for curve, count, reach in parts)
-    span = min(whole, _DEVIATIONS * math.sqrt(variance) + 2 * max(reach for _, _, reach in parts))
-    step = max(span / _POINTS, 1e-300)
+    span = min(whole, _GRID_DEVIATIONS * math.sqrt(variance) + 2 * max(reach for _, _, reach in parts))
+    step = max(span / _GRID_POINTS, 1e-300)
     common = _common_step([curve.response for curve, _ in spent])
-    if common is not None and span / common <= 2 * _POINTS:
+    if common is not None and span / common <= 2 * _GRID_POINTS:
         step = common  # every loss is a grid point: nothing is lost to the grid
     else:
         # The losses that matter most end on a grid point, so that one with few values keeps them.
@@ -163,9 +165,9 @@ def _reach(curve: Curve, tail: float) -> float:
         return loss < curve.end and bool(curve.profiles(np.array([loss]))[0] > tail)
 
     high = min(1.0, curve.end)
-    while high < _LONGEST and left(high):
+    while high < _MAX_FINITE_LOSS and left(high):
         high = min(2 * high, curve.end)
-    return min(_LONGEST, boundary(lambda loss: not left(loss), high, 0.0, relative=0.0, steps=20))
+    return min(_MAX_FINITE_LOSS, boundary(lambda loss: not left(loss), high, 0.0, relative=0.0, steps=20))
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class _Law:
     def convolve(self, other: _Law) -> _Law:
         a, b = self.masses, other.masses
         error = 1.001 * (self.error + other.error)
-        if len(a) * len(b) <= _DIRECT or min(len(a), len(b)) <= 16:
+        if len(a) * len(b) <= _MAX_DIRECT_MULTIPLICATIONS or min(len(a), len(b)) <= 16:
             masses = np.convolve(a, b)
         else:
             from scipy import fft
@@ -196,19 +198,19 @@ class _Law:
             spectrum *= spectrum if a is b else fft.rfft(b, size)
             masses = np.maximum(fft.irfft(spectrum, size)[:length], 0.0)
             norms = float(np.linalg.norm(a) + np.linalg.norm(b) + np.linalg.norm(masses))
-            error += 8 * _UNIT * math.log2(size) * norms
+            error += 8 * _UNIT_ROUNDOFF * math.log2(size) * norms
         return _Law(masses, self.first + other.first, error, self.dropped + other.dropped)._cut()
 
     def _cut(self) -> _Law:
-        if len(self.masses) <= _SHORT:
+        if len(self.masses) <= _MAX_UNCUT_LENGTH:
             return self
         sums = np.cumsum(self.masses)
-        low = int(np.searchsorted(sums, _CUT))
-        high = int(np.searchsorted(sums, sums[-1] - _CUT)) + 1
+        low = int(np.searchsorted(sums, _CUT_MASS))
+        high = int(np.searchsorted(sums, sums[-1] - _CUT_MASS)) + 1
         if high - low > 0.9 * len(sums):
             return self
         # What was cut is at most this, and what the transforms' error may hide there.
-        lost = 2 * _CUT + 4 * _UNIT * len(sums) + self.error * math.sqrt(len(sums))
+        lost = 2 * _CUT_MASS + 4 * _UNIT_ROUNDOFF * len(sums) + self.error * math.sqrt(len(sums))
         return _Law(self.masses[low:high], self.first + low, self.error, self.dropped + lost)
 
     def power(self, count: int) -> _Law:
@@ -233,9 +235,9 @@ class Composition:
     def _atoms(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp], FloatArray]:
         """Log-masses and losses of all parts one after the other, where each begins, and its count."""
         present = [np.flatnonzero(losses.masses) for losses, _ in self._parts]
-        found = list(zip(self._parts, present, strict=True))
-        logs = np.concatenate([np.log(losses.masses[own]) for (losses, _), own in found])
-        places = np.concatenate([self._step * (losses.first + own) for (losses, _), own in found])
+        pairs = list(zip(self._parts, present, strict=True))
+        logs = np.concatenate([np.log(losses.masses[support]) for (losses, _), support in pairs])
+        places = np.concatenate([self._step * (losses.first + support) for (losses, _), support in pairs])
         starts = np.cumsum([0, *map(len, present[:-1])])
         return logs, places, starts, np.array([count for _, count in self._parts], dtype=np.float64)
 
@@ -303,11 +305,11 @@ class Composition:
         """An upper bound on δ(ε)."""
         if self._nothing:
             return 1.0
-        known = [self._delta(epsilon, tilt) for tilt in self._laws]
-        if known and min(slack - 0.01 * value for value, slack in known) <= 0:
-            return min(value for value, slack in known if slack <= 0.01 * value)
+        bounds = [self._delta(epsilon, tilt) for tilt in self._laws]
+        if bounds and min(slack - 0.01 * value for value, slack in bounds) <= 0:
+            return min(value for value, slack in bounds if slack <= 0.01 * value)
         tilt = self._tilt(lambda _theta, _k, mean, _variance: mean >= epsilon)
-        return min(value for value, _ in [*known, self._delta(epsilon, tilt)])
+        return min(value for value, _ in [*bounds, self._delta(epsilon, tilt)])
 
     def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
         """An upper bound on δ(ε) from the law at one tilt, and how much of it is allowance for errors."""
@@ -318,7 +320,7 @@ class Composition:
         places = step * (law.first + np.arange(start, len(law.masses)))
         farthest = step * max(abs(law.first), abs(law.first + len(law.masses)))
         # A grid point is rounded: it counts as a little larger.
-        raised = places + 8 * _UNIT * farthest
+        raised = places + 8 * _UNIT_ROUNDOFF * farthest
         if len(places) and log_scale - tilt * places[0] > 300.0:
             return 1.0, 1.0  # a tilt for other ε says nothing here
         weights = np.exp(log_scale - tilt * places)
@@ -332,7 +334,10 @@ class Composition:
         # Exponents up to |log_scale| + θ·|place| are rounded before they are exponentiated.
         powers = sum(count for _, count in self._parts)
         largest = abs(log_scale) + tilt * farthest + abs(epsilon)
-        rounding = 16 * _UNIT * (powers + len(law.masses) + 4) + 16 * _UNIT * (powers + 4) * largest
+        rounding = (
+            16 * _UNIT_ROUNDOFF * (powers + len(law.masses) + 4)
+            + 16 * _UNIT_ROUNDOFF * (powers + 4) * largest
+        )
         value = (finite + slack) * (1 + rounding)
         return min(1.0, self._infinite + value), slack + rounding * finite
 

@@ -1,4 +1,4 @@
-"""Curves made of other curves: of parts, of groups, of approximations, of tables, and of several outputs."""
+"""Curves built from other curves: the largest, groups of records, approximations, tables and compositions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from discreet.privacy._convolution import Composition
 from discreet.privacy.curves import Approximate, Curve, Gaussian, as_delta
 
 Profiles: TypeAlias = Callable[[Curve, FloatArray], FloatArray]
-_INFINITE_LOSS = 700.0
-_MOST_CONVOLVED = 2**22  # beyond, the grid is coarse against one loss, and Rényi orders may be ahead
-_MOST_OUTPUTS = 10**11  # beyond, the convolution takes memory without a bound: orders only
-_TINY = 1e-13  # where what is counted as an infinite loss may decide
+_MAX_FINITE_LOSS = 700.0
+_MAX_CONVOLVED_OUTPUTS = 2**22  # beyond, the grid is coarse against one loss, and Rényi orders may be ahead
+_MAX_GRID_OUTPUTS = 10**11  # beyond, the convolution takes memory without a bound: orders only
+_TAIL_DELTA = 1e-13  # where what is counted as an infinite loss may decide
 
 
 def _as_count(value: int, name: str) -> None:
@@ -34,7 +34,7 @@ def _as_count(value: int, name: str) -> None:
 
 
 class _Derived(Curve):
-    """A curve made of others in the same way whether their profiles are sure or in floats."""
+    """A curve derived from others, in the same way from proven profiles and from floating-point ones."""
 
     @property
     @abstractmethod
@@ -42,15 +42,53 @@ class _Derived(Curve):
 
     @abstractmethod
     def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
-        """The profile by those of the inner curves."""
+        """Compute the profile from those of the inner curves.
+
+        Parameters
+        ----------
+        profiles
+            Function of an inner curve and values of ε that returns its δ.
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
 
     def profile(self, epsilon: float) -> float:
+        """Bound δ at one ε.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            An upper bound on δ(ε).
+        """
+
         def sure(curve: Curve, at: FloatArray) -> FloatArray:
             return np.array([curve.delta_at(float(at[0]))])
 
         return float(self.derive_profile(sure, np.array([epsilon]))[0])
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
+        """Bound δ at many values of ε.
+
+        Parameters
+        ----------
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
         return self.derive_profile(lambda curve, at: curve.profiles(at), epsilons)
 
     @property
@@ -64,7 +102,18 @@ class _Derived(Curve):
 
 @dataclass(frozen=True)
 class Largest(_Derived):
-    """The larger of several curves, at every order and every ε: parts of which one record touches one."""
+    """The pointwise largest of several curves, for parts of the data of which one record touches only one.
+
+    Parameters
+    ----------
+    curves
+        The curves, at least one.
+
+    Examples
+    --------
+    >>> Largest((Gaussian(Fraction(1)), Approximate(Fraction(2)))).delta_at(2) > 0
+    True
+    """
 
     curves: tuple[Curve, ...]
     kind: ClassVar[str] = "largest"
@@ -82,9 +131,35 @@ class Largest(_Derived):
         return min(curve.max_order for curve in self.curves)
 
     def renyi(self, order: float) -> float:
+        """Bound the Rényi divergence by the largest of the curves.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ above 1.
+
+        Returns
+        -------
+        float
+            An upper bound on D_λ.
+        """
         return max(curve.renyi(order) for curve in self.curves)
 
     def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+        """Take the largest δ of the curves at each ε.
+
+        Parameters
+        ----------
+        profiles
+            Function of an inner curve and values of ε that returns its δ.
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
         return np.asarray(np.max([profiles(curve, epsilons) for curve in self.curves], axis=0))
 
     @property
@@ -92,13 +167,13 @@ class Largest(_Derived):
         return max(curve.end for curve in self.curves)
 
     def zcdp(self) -> Fraction | None:
-        known = [rate for curve in self.curves if (rate := curve.zcdp()) is not None]
-        return max(known) if len(known) == len(self.curves) else None
+        rates = [rate for curve in self.curves if (rate := curve.zcdp()) is not None]
+        return max(rates) if len(rates) == len(self.curves) else None
 
 
 @dataclass(frozen=True)
 class _Around(_Derived):
-    """What another curve becomes: its profile carries the guarantee, and no order is bounded."""
+    """A curve derived from one other: its profile carries the guarantee, and no Rényi order is bounded."""
 
     curve: Curve
 
@@ -109,7 +184,20 @@ class _Around(_Derived):
 
 @dataclass(frozen=True)
 class Group(_Around):
-    """What holds for ``size`` records at once: δ_s(sε) ≤ δ(ε)·(e^{sε} − 1)/(e^ε − 1) (Vadhan 2017, 2.2)."""
+    """The curve for ``size`` records at once: δ_s(sε) ≤ δ(ε)·(e^{sε} − 1)/(e^ε − 1) (Vadhan 2017, 2.2).
+
+    Parameters
+    ----------
+    curve
+        The curve for one record.
+    size
+        Number of records s.
+
+    Examples
+    --------
+    >>> Group(Approximate(Fraction(1, 2)), 3).epsilon_at(0)
+    1.5
+    """
 
     size: int
     kind: ClassVar[str] = "group"
@@ -119,19 +207,55 @@ class Group(_Around):
 
     @property
     def end(self) -> float:
-        own = self.curve.end
-        return self.size * own if own < math.inf and self.curve.delta_at(own) == 0 else math.inf
+        single_end = self.curve.end
+        return (
+            self.size * single_end
+            if single_end < math.inf and self.curve.delta_at(single_end) == 0
+            else math.inf
+        )
 
     def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+        """Compute the profile of the group from that of one record.
+
+        Parameters
+        ----------
+        profiles
+            Function of the inner curve and values of ε that returns its δ.
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
         delta = profiles(self.curve, epsilons / self.size)
-        small = np.clip(epsilons, 1e-9, _INFINITE_LOSS)  # at 0 the ratio is the size; it grows
+        small = np.clip(epsilons, 1e-9, _MAX_FINITE_LOSS)  # at 0 the ratio is the size; it grows
         ratio = np.expm1(small) / np.expm1(small / self.size) * (1 + 1e-12)
-        grown = np.where(epsilons > _INFINITE_LOSS, 1.0, np.minimum(1.0, delta * ratio))
+        grown = np.where(epsilons > _MAX_FINITE_LOSS, 1.0, np.minimum(1.0, delta * ratio))
         return np.asarray(np.where(delta == 0, 0.0, grown), dtype=np.float64)
 
 
 def group_curve(curve: Curve, size: int) -> Curve:
-    """The loss of ``size`` records at once: sμ where it is Gaussian, else by group privacy."""
+    """Return the curve for ``size`` records at once.
+
+    Parameters
+    ----------
+    curve
+        The curve for one record.
+    size
+        Number of records s.
+
+    Returns
+    -------
+    Curve
+        The Gaussian curve of sμ where the loss is Gaussian, else :class:`Group`.
+
+    Examples
+    --------
+    >>> group_curve(Gaussian(Fraction(1)), 3)
+    Gaussian(mu_squared=Fraction(9, 1))
+    """
     if size == 1:
         return curve
     square = curve.gaussian_squared
@@ -140,10 +264,24 @@ def group_curve(curve: Curve, size: int) -> Curve:
 
 @dataclass(frozen=True)
 class Inexact(_Around):
-    """Output laws within total variation τ of laws that have ``curve``: δ(ε) + (1 + e^ε)τ.
+    """The curve of outputs within total variation τ of outputs that have ``curve``: δ(ε) + (1 + e^ε)τ.
 
+    Parameters
+    ----------
+    curve
+        The curve of the exact outputs.
+    tau
+        Total variation distance τ, exactly.
+
+    Notes
+    -----
     P̂(A) ≤ P(A) + τ ≤ e^ε Q(A) + δ + τ ≤ e^ε (Q̂(A) + τ) + δ + τ. The sum rises again for large ε while the
-    true profile does not, so from its least value on that value holds. Rényi divergences have no bound.
+    true profile does not, so the least value holds for every larger ε. Rényi divergences have no bound.
+
+    Examples
+    --------
+    >>> Inexact(Approximate(Fraction(1)), Fraction(1, 10**9)).delta_at(1) < 4e-9
+    True
     """
 
     tau: Fraction
@@ -158,27 +296,57 @@ class Inexact(_Around):
 
     @cached_property
     def end(self) -> float:
-        """About where the sum is least; any ε may stand here, because the sum is a bound at each."""
+        """About where the sum is least; any ε is valid here, because the sum is a bound at each."""
         if not self.tau:
             return self.curve.end
-        epsilons = np.linspace(0.0, min(_INFINITE_LOSS, self.curve.end), 1 << 15)
+        epsilons = np.linspace(0.0, min(_MAX_FINITE_LOSS, self.curve.end), 1 << 15)
         return float(epsilons[np.argmin(self._with_tau(self.curve.profiles(epsilons), epsilons))])
 
     def derive_profile(self, profiles: Profiles, epsilons: FloatArray) -> FloatArray:
+        """Compute the profile from that of the exact outputs.
+
+        Parameters
+        ----------
+        profiles
+            Function of the inner curve and values of ε that returns its δ.
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
         at = np.minimum(epsilons, self.end)
         return self._with_tau(profiles(self.curve, at), at)
 
     def _with_tau(self, delta: FloatArray, epsilon: FloatArray) -> FloatArray:
-        added = (1 + np.exp(np.minimum(epsilon, _INFINITE_LOSS))) * float(self.tau)
+        added = (1 + np.exp(np.minimum(epsilon, _MAX_FINITE_LOSS))) * float(self.tau)
         return np.asarray(np.minimum(1.0, (delta + added) * (1 + 1e-14)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Tabulated(Curve):
-    """A profile that is known at some ε, such as that of an audit; between them its chords in e^ε.
+    """A profile given at some values of ε, such as that of an audit, with chords in e^ε between them.
 
-    A profile is convex in e^ε, so a chord lies above it; beyond the last ε the last δ holds. ``pure``: an ε
-    at which δ is 0, if there is one, which bounds the Rényi divergences.
+    Parameters
+    ----------
+    epsilons
+        Increasing values of ε from 0 on.
+    deltas
+        δ at each of them.
+    pure
+        An ε at which δ is 0, which bounds the Rényi divergences; None if there is none.
+
+    Notes
+    -----
+    A profile is convex in e^ε, so a chord lies above it. Beyond the last ε the last δ holds.
+
+    Examples
+    --------
+    >>> table = Tabulated((0.0, 1.0), (0.5, 0.01))
+    >>> round(table.delta_at(0.5), 3), round(table.delta_at(2), 3)
+    (0.315, 0.01)
     """
 
     epsilons: tuple[float, ...]
@@ -207,6 +375,18 @@ class Tabulated(Curve):
         return 1.0 if self.pure is None else math.inf
 
     def renyi(self, order: float) -> float:
+        """Bound the Rényi divergence by that of the pure ε.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ above 1.
+
+        Returns
+        -------
+        float
+            An upper bound on D_λ, infinite where no pure ε is known.
+        """
         return math.inf if self.pure is None else Approximate(self.pure).renyi(order)
 
     @property
@@ -214,8 +394,20 @@ class Tabulated(Curve):
         return self.epsilons[-1]
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        known = np.exp(np.minimum(self.epsilons, _INFINITE_LOSS))
-        chords = np.interp(np.exp(np.minimum(epsilons, _INFINITE_LOSS)), known, self.deltas) * (1 + 1e-12)
+        """Interpolate the table along chords in e^ε.
+
+        Parameters
+        ----------
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
+        ratios = np.exp(np.minimum(self.epsilons, _MAX_FINITE_LOSS))
+        chords = np.interp(np.exp(np.minimum(epsilons, _MAX_FINITE_LOSS)), ratios, self.deltas) * (1 + 1e-12)
         if self.pure is not None:
             chords = np.where(epsilons >= up(self.pure), 0.0, chords)
         return np.asarray(np.minimum(chords, 1.0), dtype=np.float64)
@@ -226,14 +418,25 @@ class Tabulated(Curve):
 
 @dataclass(frozen=True)
 class Composed(Curve):
-    """Several outputs of the same data: ``parts`` are distinct curves with how often each was spent.
+    """The curve of several outputs about the same data.
 
-    Made by :func:`composed`, which keeps one normal form, so that the order of spending does not matter.
+    Build it with :func:`compose_curves`, which keeps one normal form, so that the order does not matter.
+
+    Parameters
+    ----------
+    parts
+        Distinct curves, each with how many outputs have it.
+
+    Examples
+    --------
+    >>> composed = Composed(((Approximate(Fraction(1, 10)), 100),))
+    >>> composed.epsilon_at(0), round(composed.epsilon_at(1e-6), 2)
+    (10.0, 4.77)
     """
 
     parts: tuple[tuple[Curve, int], ...]
     kind: ClassVar[str] = "composed"
-    vectorised = False
+    is_vectorised = False
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -258,6 +461,18 @@ class Composed(Curve):
         return min(curve.max_order for curve, _ in self.parts)
 
     def renyi(self, order: float) -> float:
+        """Add the Rényi divergences of the parts.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ above 1.
+
+        Returns
+        -------
+        float
+            An upper bound on D_λ.
+        """
         return math.fsum(count * curve.renyi(order) for curve, count in self.parts)
 
     @cached_property
@@ -265,33 +480,80 @@ class Composed(Curve):
         return math.fsum(min(count * curve.end, 1e300) for curve, count in self.parts) * (1 + 1e-12)
 
     def profile(self, epsilon: float) -> float:
-        """The least of what basic composition, the Rényi curve and the convolution of profiles give."""
-        found = self.rough_profile(epsilon)
+        """Take the least δ from basic composition, the Rényi divergences and the convolution of profiles.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            An upper bound on δ(ε).
+        """
+        delta = self.rough_profile(epsilon)
         if self._basic is not None and epsilon >= self._basic[0]:
-            return found
-        if self.max_order > 1 and (found <= _TINY or self._outputs > _MOST_CONVOLVED):
-            found = min(found, self.rdp_delta_at(epsilon))  # the orders reach further into the tail
+            return delta
+        if self.max_order > 1 and (delta <= _TAIL_DELTA or self._outputs > _MAX_CONVOLVED_OUTPUTS):
+            delta = min(delta, self.rdp_delta_at(epsilon))  # the orders reach further into the tail
         # Never exactly 0 where the losses reach beyond ε: a bound that has underflowed is none.
-        return max(found, 1e-300) if epsilon < self._reach else found
+        return max(delta, 1e-300) if epsilon < self._reach else delta
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
+        """Bound δ at many values of ε, one after the other.
+
+        Parameters
+        ----------
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
         return np.array([self.profile(float(epsilon)) for epsilon in epsilons])
 
     def rough_profile(self, epsilon: float) -> float:
+        """Bound δ by basic composition or the convolution of profiles.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            An upper bound on δ(ε).
+        """
         if self._basic is not None and epsilon >= self._basic[0]:
             return up(self._basic[1])
-        return self._composition.delta(epsilon) if self._outputs <= _MOST_OUTPUTS else 1.0
+        return self._composition.delta(epsilon) if self._outputs <= _MAX_GRID_OUTPUTS else 1.0
 
     def epsilon_at(self, delta: float) -> float:
-        near = as_delta(delta) > _TINY and self._outputs <= _MOST_OUTPUTS
-        found = self._composition.epsilon(delta) if near else math.inf
+        """Return the smallest proven ε for which all the outputs together are (ε, δ)-differentially private.
+
+        Parameters
+        ----------
+        delta
+            δ, at least 0 and below 1.
+
+        Returns
+        -------
+        float
+            ε, infinite where there is none.
+        """
+        near = as_delta(delta) > _TAIL_DELTA and self._outputs <= _MAX_GRID_OUTPUTS
+        epsilon = self._composition.epsilon(delta) if near else math.inf
         basic = self._basic
         if basic is not None and up(basic[1]) <= delta:
-            found = min(found, up(basic[0]))
-        if math.isfinite(found) and (self._outputs <= _MOST_CONVOLVED or self.max_order <= 1):
-            return found
+            epsilon = min(epsilon, up(basic[0]))
+        if math.isfinite(epsilon) and (self._outputs <= _MAX_CONVOLVED_OUTPUTS or self.max_order <= 1):
+            return epsilon
         by_orders = self.rdp_epsilon_at(delta) if self.max_order > 1 else math.inf
-        return min(found if math.isfinite(found) else super().epsilon_at(delta), by_orders)
+        return min(epsilon if math.isfinite(epsilon) else super().epsilon_at(delta), by_orders)
 
     @cached_property
     def _basic(self) -> tuple[Fraction, Fraction] | None:
@@ -306,12 +568,31 @@ class Composed(Curve):
         return Composition(self.parts)
 
     def zcdp(self) -> Fraction | None:
-        known = [count * rate for curve, count in self.parts if (rate := curve.zcdp()) is not None]
-        return sum(known, Fraction(0)) if len(known) == len(self.parts) else None
+        rates = [count * rate for curve, count in self.parts if (rate := curve.zcdp()) is not None]
+        return sum(rates, Fraction(0)) if len(rates) == len(self.parts) else None
 
 
 def compose_curves(spent: Sequence[tuple[Curve, int]]) -> Curve:
-    """One curve for all that was spent: Gaussians as one Gaussian, equal curves counted together."""
+    """Combine curves of outputs about the same data.
+
+    Parameters
+    ----------
+    spent
+        Curves, each with how many outputs have it.
+
+    Returns
+    -------
+    Curve
+        One curve in normal form: Gaussian losses add their μ², and equal curves are counted together.
+
+    Examples
+    --------
+    >>> compose_curves([(Gaussian(Fraction(1)), 2), (Gaussian(Fraction(1, 2)), 1)])
+    Gaussian(mu_squared=Fraction(5, 2))
+    >>> half = Approximate(Fraction(1, 2))
+    >>> compose_curves([(half, 1), (half, 2)]).parts[0][1]
+    3
+    """
     counts: dict[Curve, int] = {}
     squares = Fraction(0)
 

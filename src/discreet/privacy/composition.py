@@ -1,9 +1,9 @@
-"""What several outputs reveal together: composition, disjoint parts, and a running count against a cap.
+"""The privacy loss of several outputs: composition, disjoint parts, and spending against a cap.
 
-Relations and units never mix: a promise about replacing a record says nothing about removing one, and one
-about a visit nothing about a patient, or only with other numbers, so a mixture is refused. Only what implies
-a promise within public groups may stand beside one: the whole is then within groups. Proofs and citations:
-``proofs/accounting.md``.
+Guarantees for different relations or units cannot be combined, because they protect different things:
+replacing a record says nothing about removing one, nor a visit about a patient. The exception is a guarantee
+within public groups: whatever implies one may stand beside it, and the result is then within groups. Proofs
+and citations: ``proofs/accounting.md``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,30 @@ from discreet.privacy.guarantee import Guarantee
 
 
 def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
-    """The guarantee of all the outputs together, the whole list ``count`` times.
+    """Compose the guarantees of outputs about the same data.
 
-    An output may depend on earlier ones, but the guarantees are fixed beforehand (else: :class:`Odometer`).
-    Pairs (ε, δ) add up, exactly. Behind them Rényi curves add up, Gaussian losses add their μ², and profiles
-    are convolved, so that ``epsilon_at(delta)`` of the result can be far below the sum for many outputs.
+    Parameters
+    ----------
+    guarantees
+        The guarantees, fixed before the first output. An output may depend on earlier ones; if the guarantees
+        may too, use :class:`Odometer`.
+    count
+        How many times the whole list is released.
 
+    Returns
+    -------
+    Guarantee
+        The guarantee of all the outputs together. Pairs (ε, δ) add up, exactly. Behind them Rényi divergences
+        add up, Gaussian losses add their μ², and profiles are convolved, so ``epsilon_at(delta)`` can be far
+        below the sum for many outputs.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no guarantee, or they are for different relations or units.
+
+    Examples
+    --------
     >>> half = Guarantee(Fraction(1, 2))
     >>> together = compose([half], count=100)
     >>> together.epsilon, round(together.epsilon_at(1e-6), 2)
@@ -48,18 +66,36 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
         delta if finite else Fraction(0),
         basis=f"composition of {times * len(parts)} outputs",
         assumptions=_assumptions(parts),
-        curve=compose_curves([(part.known, times) for part in parts]),
+        curve=compose_curves([(part.effective_curve, times) for part in parts]),
         unit=unit,
     )
 
 
 def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The guarantee of outputs about disjoint parts of the data, each from its part alone: the largest.
+    """Combine the guarantees of outputs about disjoint parts of the data: the largest holds.
 
-    With replace-one this holds when a record cannot change its part: the part of every record, and with it
-    the size of every part, is public. So the relation of the result is within-group, and the assumption is
-    recorded. Where the part is itself private, ask for add-remove guarantees: replacing a record then
-    touches two parts.
+    Parameters
+    ----------
+    guarantees
+        One guarantee for each part, of an output computed from that part alone.
+
+    Returns
+    -------
+    Guarantee
+        The largest of them. For replace-one guarantees the relation is within-group, and the assumption is
+        recorded that the part of each record, and so the size of each part, is public and does not change.
+        Where the part is itself private, use add-remove guarantees: replacing a record touches two parts.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no guarantee, or they are for different relations or units.
+
+    Examples
+    --------
+    >>> both = parallel([Guarantee(Fraction(1, 2)), Guarantee(Fraction(1))])
+    >>> both.epsilon, str(both.relation)
+    (1.0, 'within-group')
     """
     parts, relation, unit = _common(guarantees)
     if len(parts) > 1 and relation is not Relation.ADD_REMOVE:
@@ -75,7 +111,7 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     if len(parts) == 1:
         return parts[0]
     epsilons = _epsilons(parts)
-    curves = tuple(dict.fromkeys(part.known for part in parts))
+    curves = tuple(dict.fromkeys(part.effective_curve for part in parts))
     assumptions = _assumptions(parts)
     if relation is not Relation.ADD_REMOVE:
         assumptions += ("the part that each record belongs to is public and does not change",)
@@ -91,17 +127,36 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
 
 
 class Odometer:
-    """Adds up what is spent against a cap, where each next step may be chosen after seeing earlier outputs.
+    """A running count of privacy loss against a cap, for steps chosen after seeing earlier outputs.
 
-    ``accounting="sum"`` adds the pairs (ε, δ), exactly. ``accounting="renyi"`` adds Rényi curves at fixed
-    orders and needs δ > 0: better for many small steps. Both are privacy filters, valid when mechanisms and
-    budgets are chosen adaptively; the convolution of profiles behind :func:`compose` need not be then, and is
-    not used here.
+    Parameters
+    ----------
+    epsilon, delta
+        The cap.
+    relation
+        Relation between neighbouring datasets that is protected.
+    accounting
+        ``"sum"`` adds the pairs (ε, δ), exactly. ``"renyi"`` adds Rényi divergences at fixed orders; it needs
+        δ > 0 and is better for many small steps.
+    unit
+        Column that identifies people where people are protected; None for records.
 
+    Notes
+    -----
+    Both are privacy filters, valid when mechanisms and budgets are chosen adaptively. The convolution of
+    profiles behind :func:`compose` need not be, and is not used here.
+
+    Examples
+    --------
     >>> odometer = Odometer(epsilon=1)
     >>> odometer.spend(Guarantee(Fraction(1, 4)))
     >>> odometer.spent, odometer.remaining
     (0.25, 0.75)
+    >>> many = Odometer(epsilon=1, delta="1e-6", accounting="renyi")
+    >>> for _ in range(100):
+    ...     many.spend(Guarantee(Fraction(1, 100)))
+    >>> round(many.spent, 2)
+    0.48
     """
 
     orders = tuple(1 + 2.0**i for i in range(-2, 10))
@@ -130,14 +185,36 @@ class Odometer:
             self._total = (0.0,) * len(self.orders)
 
     def spend(self, guarantee: Guarantee) -> None:
-        """Records one output that is about to be released; refused, with nothing recorded, above the cap."""
+        """Record one output that is about to be released.
+
+        Parameters
+        ----------
+        guarantee
+            Its guarantee.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cap would be exceeded; nothing is recorded then.
+        NotPrivateError
+            If the output has no guarantee.
+        InvalidInputError
+            If the guarantee is for another relation or unit.
+
+        Examples
+        --------
+        >>> odometer = Odometer(epsilon=1)
+        >>> odometer.spend(Guarantee(Fraction(3, 4)))
+        >>> odometer.spent, odometer.remaining
+        (0.75, 0.25)
+        """
         _check_guarantee(guarantee)
         if not guarantee.is_private:
             raise NotPrivateError("the output has no privacy guarantee: no budget admits it")
         if guarantee.unit != self.unit or not guarantee.relation.implies(self.relation):
-            own = Guarantee(Fraction(0), self.relation, unit=self.unit).protects
+            protected = Guarantee(Fraction(0), self.relation, unit=self.unit).protects
             raise InvalidInputError(
-                f"a guarantee for {guarantee.protects} cannot be spent from a budget for {own}"
+                f"a guarantee for {guarantee.protects} cannot be spent from a budget for {protected}"
             )
         total = self._after(guarantee)
         spent, delta = self._epsilon(total), total[1] if self.accounting == "sum" else 0
@@ -155,7 +232,7 @@ class Odometer:
 
     def _after(self, guarantee: Guarantee) -> tuple[Any, ...]:
         if self.accounting == "renyi":
-            limit, curve = guarantee.max_order, guarantee.known
+            limit, curve = guarantee.max_order, guarantee.effective_curve
             return tuple(
                 (spent + (curve.renyi(order) if order < limit else math.inf)) * (1 + 2.0**-52)
                 for spent, order in zip(self._total, self.orders, strict=True)
@@ -195,9 +272,9 @@ class Odometer:
         return float(boundary(fits, Fraction(0), self.cap, relative=0.0, steps=40))
 
 
-def _check_guarantee(given: object) -> None:
-    if not isinstance(given, Guarantee):
-        raise InvalidInputError(f"{type(given).__name__} is not a Guarantee; give mechanism.guarantee")
+def _check_guarantee(guarantee: object) -> None:
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInputError(f"{type(guarantee).__name__} is not a Guarantee; give mechanism.guarantee")
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
@@ -228,9 +305,9 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
 
 
 def _epsilons(parts: list[Guarantee]) -> list[Fraction] | None:
-    """The ε of all the parts; None where one of them has none."""
-    known = [part.exact_epsilon for part in parts if part.exact_epsilon is not None]
-    return known if len(known) == len(parts) else None
+    """Return the ε of all the parts; None where one of them has none."""
+    epsilons = [part.exact_epsilon for part in parts if part.exact_epsilon is not None]
+    return epsilons if len(epsilons) == len(parts) else None
 
 
 def _assumptions(parts: list[Guarantee]) -> tuple[str, ...]:

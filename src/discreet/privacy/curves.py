@@ -1,12 +1,13 @@
-"""Privacy curves: all that is known of a mechanism's loss, in the three currencies that compose or convert.
+"""Privacy curves: bounds on a mechanism's privacy loss that compose and convert.
 
-A curve bounds two functions for every pair of neighbouring datasets with output laws P, Q, in both orders:
+A curve bounds two functions for every pair of neighbouring datasets with output distributions P and Q, in
+both orders:
 
 * ``rdp(λ)`` ≥ D_λ(P‖Q), the Rényi divergence of order λ > 1, infinite from λ* = ``max_order`` on;
 * ``delta_at(ε)`` ≥ sup_A P(A) − e^ε Q(A), the privacy profile: (ε, δ(ε))-differential privacy for every ε.
 
-Composition adds the first and convolves the second (:mod:`discreet.privacy.composite_curves`). A curve
-knows no mechanism: whoever has another law adds a subclass with a ``kind``, and everything works on it.
+Composition adds the first and convolves the second (:mod:`discreet.privacy.composite_curves`). A curve does
+not depend on a mechanism: a subclass with a new ``kind`` works everywhere a curve is accepted.
 """
 
 from __future__ import annotations
@@ -30,11 +31,22 @@ from discreet._typing import EpsilonLike, FloatArray
 from discreet.errors import InvalidInputError
 
 _LARGEST_ORDER = 1e7
-_DEEPEST = 40
+_MAX_NESTING = 40
 
 
 class Curve(ABC):
-    """What one output may reveal; see the module. A subclass that says no more bounds no Rényi divergence."""
+    """Upper bounds on the privacy loss of one output.
+
+    Subclasses define :meth:`profiles`. One that defines no :meth:`renyi` bounds no Rényi divergence.
+
+    Examples
+    --------
+    >>> curve = Gaussian(Fraction(1, 4))
+    >>> round(curve.rdp(2), 6), round(curve.epsilon_at(1e-6), 4)
+    (0.25, 2.2541)
+    >>> Curve.from_dict(curve.to_dict()) == curve
+    True
+    """
 
     kind: ClassVar[str]
 
@@ -44,50 +56,129 @@ class Curve(ABC):
         return 1.0
 
     def renyi(self, order: float) -> float:
-        """An upper bound on the Rényi divergence of an order that has been checked."""
+        """Bound the Rényi divergence of one order.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ, already checked to be above 1 and below ``max_order``.
+
+        Returns
+        -------
+        float
+            An upper bound on D_λ.
+        """
         return math.inf
 
     def profile(self, epsilon: float) -> float:
-        """An upper bound on the δ of ``epsilon`` ≥ 0."""
+        """Bound δ at one ε.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            An upper bound on δ(ε).
+        """
         return self.rough_profile(epsilon)
 
     def rough_profile(self, epsilon: float) -> float:
-        """About ``profile``, quickly: where to look, never what to report."""
+        """Approximate :meth:`profile` quickly, to locate a solution; never report the value.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            About δ(ε).
+        """
         return float(self.profiles(np.array([epsilon]))[0])
 
     @abstractmethod
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        """Upper bounds on the δ of many ε ≥ 0, in floats: the rounding is inside a margin that is added."""
+        """Bound δ at many values of ε, in floating point with a margin for rounding.
+
+        Parameters
+        ----------
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+        """
 
     @property
     def end(self) -> float:
-        """An ε from which on δ falls no more."""
+        """An ε beyond which δ no longer falls."""
         return math.inf
 
     @property
     def response(self) -> tuple[Fraction, Fraction] | None:
-        """(ε, δ) of a curve of all (ε, δ)-private mechanisms: losses ±ε and, with mass δ, infinity."""
+        """The pair (ε, δ) if the curve is that of all (ε, δ)-private mechanisms, else None.
+
+        The losses of such a curve are ±ε and, with mass δ, infinity.
+        """
         return None
 
     @property
     def is_vectorised(self) -> bool:
-        """Whether ``profiles`` costs about as much as ``profile``."""
+        """Whether :meth:`profiles` costs about as much as :meth:`profile`."""
         return True
 
     @property
     def work(self) -> float:
-        """About how many seconds ``epsilon_at`` takes, before anything is computed."""
+        """Predicted seconds that :meth:`epsilon_at` takes."""
         return 0.1
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which :meth:`from_dict` builds the same curve: its kind and its fields."""
+        """Return the kind and the fields as JSON values, from which :meth:`from_dict` builds the same curve.
+
+        Returns
+        -------
+        dict
+            JSON values.
+
+        Examples
+        --------
+        >>> Approximate(Fraction(1)).to_dict()
+        {'kind': 'approximate', 'epsilon': '1', 'delta': '0'}
+        """
         return {"kind": self.kind, **fields_as_json(self)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Curve:
-        """The curve that :meth:`to_dict` described; what is malformed or out of range is refused."""
+        """Build a curve from what :meth:`to_dict` returned.
+
+        Parameters
+        ----------
+        content
+            The JSON values of a curve.
+
+        Returns
+        -------
+        Curve
+            The curve.
+
+        Raises
+        ------
+        InvalidInputError
+            If the content is nested too deeply, its kind is unknown, or its fields are wrong or out of range.
+
+        Examples
+        --------
+        >>> Curve.from_dict({"kind": "approximate", "epsilon": "1/2", "delta": "0"})
+        Approximate(epsilon=Fraction(1, 2), delta=Fraction(0, 1))
+        """
         if _too_deep(content):
-            raise InvalidInputError(f"a privacy curve is nested more than {_DEEPEST} deep")
+            raise InvalidInputError(f"a privacy curve is nested more than {_MAX_NESTING} deep")
         parameters = dict(content)
         kind = parameters.pop("kind")
         if not isinstance(kind, str) or kind not in CURVES:
@@ -102,7 +193,20 @@ class Curve(ABC):
         return cls(**{name: _built(value) for name, value in parameters.items()})
 
     def zcdp(self) -> Fraction | None:
-        """The ρ of zero-concentrated privacy, D_λ ≤ ρλ for every λ; None where there is none."""
+        """Return the ρ of zero-concentrated differential privacy, D_λ ≤ ρλ for every λ.
+
+        Returns
+        -------
+        Fraction or None
+            ρ, exactly; None where there is none.
+
+        Examples
+        --------
+        >>> Gaussian(Fraction(1, 4)).zcdp()
+        Fraction(1, 8)
+        >>> Approximate(Fraction(1), Fraction(1, 10**6)).zcdp() is None
+        True
+        """
         return None
 
     @property
@@ -111,10 +215,30 @@ class Curve(ABC):
         return None
 
     def rdp(self, order: float) -> float:
-        """ε(λ): an upper bound on the Rényi divergence of order λ ≥ 1, infinite from ``max_order`` on.
+        """Bound the Rényi divergence of an order λ ≥ 1.
 
-        Order 1 is the Kullback–Leibler divergence. Divergences grow with their order, so one just above is
-        a bound on it, which is looser by about a thousandth.
+        Parameters
+        ----------
+        order
+            Rényi order λ. Order 1 is the Kullback–Leibler divergence, bounded by that of an order just above
+            1, which is looser by about a thousandth.
+
+        Returns
+        -------
+        float
+            An upper bound on D_λ, infinite from ``max_order`` on.
+
+        Raises
+        ------
+        InvalidInputError
+            If the order is below 1 or not finite.
+
+        Examples
+        --------
+        >>> round(Gaussian(Fraction(1)).rdp(8), 6)
+        4.0
+        >>> Approximate(Fraction(1), Fraction(1, 10**6)).rdp(8)
+        inf
         """
         order = as_order(order)
         if order == 1 and self.gaussian_squared is None:
@@ -122,16 +246,59 @@ class Curve(ABC):
         return math.inf if order >= self.max_order else self.renyi(order)
 
     def delta_at(self, epsilon: float) -> float:
-        """The smallest δ known for which the output is (ε, δ)-private."""
+        """Return the smallest proven δ for which the output is (ε, δ)-differentially private.
+
+        Parameters
+        ----------
+        epsilon
+            ε, a finite number of at least 0.
+
+        Returns
+        -------
+        float
+            δ, at most 1.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``epsilon`` is negative or not finite.
+
+        Examples
+        --------
+        >>> round(Gaussian(Fraction(1)).delta_at(1), 4)
+        0.1269
+        >>> Approximate(Fraction(1)).delta_at(1)
+        0.0
+        """
         epsilon = float(epsilon)
         if not (epsilon >= 0 and math.isfinite(epsilon)):
             raise InvalidInputError("must be a finite number, at least 0", parameter="epsilon", value=epsilon)
         return min(1.0, self.profile(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
-        """The smallest ε known for which the output is (ε, δ)-private; infinite where none is.
+        """Return the smallest proven ε for which the output is (ε, δ)-differentially private.
 
-        Found by bisection; the answer is the end of the bracket at which δ was seen to hold.
+        Parameters
+        ----------
+        delta
+            δ, at least 0 and below 1.
+
+        Returns
+        -------
+        float
+            ε, infinite where there is none. Bisection finds it, and δ was verified at the value returned.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``delta`` is not a probability below 1.
+
+        Examples
+        --------
+        >>> round(Gaussian(Fraction(1)).epsilon_at(1e-6), 4)
+        4.8866
+        >>> Gaussian(Fraction(1)).epsilon_at(0)
+        inf
         """
         delta = as_delta(delta)
 
@@ -140,11 +307,32 @@ class Curve(ABC):
 
         high = least(lambda e: self.rough_profile(e) <= delta)
         wider = (high * (1 + share) for share in RETREATS) if math.isfinite(high) else ()
-        found = certain(holds, wider)
-        return least(holds) if found is None else found
+        verified = certain(holds, wider)
+        return least(holds) if verified is None else verified
 
     def rdp_delta_at(self, epsilon: float) -> float:
-        """The δ that follows from the Rényi curve alone (Canonne, Kamath and Steinke 2020, Prop. 12)."""
+        """Return the δ that follows from the Rényi divergences alone.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            δ, at most 1.
+
+        Notes
+        -----
+        Canonne, Kamath and Steinke (2020), Proposition 12.
+
+        Examples
+        --------
+        >>> curve = Gaussian(Fraction(1))
+        >>> curve.delta_at(2) < curve.rdp_delta_at(2)
+        True
+        """
 
         def log_delta(order: float) -> float:
             above_one, rest = order - 1, order * math.log1p(-1 / order)
@@ -155,7 +343,23 @@ class Curve(ABC):
         return min(1.0, math.exp(least) * (1 + 1e-12))
 
     def rdp_epsilon_at(self, delta: float) -> float:
-        """The ε that follows from the Rényi curve alone."""
+        """Return the ε that follows from the Rényi divergences alone.
+
+        Parameters
+        ----------
+        delta
+            δ, at least 0 and below 1.
+
+        Returns
+        -------
+        float
+            ε, infinite where there is none.
+
+        Examples
+        --------
+        >>> round(Gaussian(Fraction(1)).rdp_epsilon_at(1e-6), 3)
+        5.222
+        """
         delta = as_delta(delta)
         if delta == 0:
             return math.inf
@@ -167,21 +371,21 @@ class Curve(ABC):
 
 
 def _built(value: Any) -> Any:
-    """A part of a curve: curves, and lists of parts, as what they stand for."""
+    """Build the parts of a curve from JSON values: nested curves and lists too."""
     if isinstance(value, list):
         return tuple(map(_built, value))
     return Curve.from_dict(value) if isinstance(value, Mapping) else value
 
 
 def _too_deep(content: Any) -> bool:
-    """Whether lists and mappings stand more than ``_DEEPEST`` deep in each other; without recursion."""
+    """Return whether lists and mappings are nested more than ``_MAX_NESTING`` deep, without recursion."""
     level = [content]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_NESTING):
         level = [
             part
-            for one in level
-            if isinstance(one, Mapping | list)
-            for part in (one.values() if isinstance(one, Mapping) else one)
+            for container in level
+            if isinstance(container, Mapping | list)
+            for part in (container.values() if isinstance(container, Mapping) else container)
         ]
         if not level:
             return False
@@ -189,7 +393,28 @@ def _too_deep(content: Any) -> bool:
 
 
 def as_order(order: float) -> float:
-    """A Rényi order λ: a number from 1 on; 1 is that of Kullback–Leibler privacy."""
+    """Return a Rényi order as a number.
+
+    Parameters
+    ----------
+    order
+        λ, a finite number of at least 1; order 1 is the Kullback–Leibler divergence.
+
+    Returns
+    -------
+    float
+        The order.
+
+    Raises
+    ------
+    InvalidInputError
+        If the order is below 1 or not finite.
+
+    Examples
+    --------
+    >>> as_order(2)
+    2.0
+    """
     if not 1 <= (value := as_float(order)) < math.inf:
         raise InvalidInputError(
             "must be a finite number, at least 1, such as 10", parameter="order", value=order
@@ -198,13 +423,58 @@ def as_order(order: float) -> float:
 
 
 def as_delta(delta: Any, name: str = "delta") -> float:
+    """Return δ as a number.
+
+    Parameters
+    ----------
+    delta
+        A probability below 1.
+    name
+        Name of the parameter in the message.
+
+    Returns
+    -------
+    float
+        δ.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not at least 0 and below 1.
+
+    Examples
+    --------
+    >>> as_delta(1e-6)
+    1e-06
+    """
     if not 0 <= (value := as_float(delta)) < 1:
         raise InvalidInputError("must be a probability below 1, such as 1e-6", parameter=name, value=delta)
     return value
 
 
 def as_probability(delta: EpsilonLike) -> Fraction:
-    """δ as an exact number below 1; 0 is one."""
+    """Return δ as an exact number.
+
+    Parameters
+    ----------
+    delta
+        A probability below 1, 0 included.
+
+    Returns
+    -------
+    Fraction
+        δ, exactly.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not at least 0 and below 1.
+
+    Examples
+    --------
+    >>> as_probability("1e-6")
+    Fraction(1, 1000000)
+    """
     exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
     if exact >= 1:
         raise InvalidInputError("must be a probability below 1, such as 1e-6", parameter="delta", value=delta)
@@ -213,10 +483,26 @@ def as_probability(delta: EpsilonLike) -> Fraction:
 
 @dataclass(frozen=True)
 class Approximate(Curve):
-    """All that (ε, δ)-differential privacy says: with probability δ anything, else randomised response.
+    """The curve of every mechanism that is (ε, δ)-differentially private.
 
-    Its profile is that of the least private such mechanism (Kairouz, Oh and Viswanath 2015), so what is
-    composed from it holds for every mechanism with this ε and δ.
+    Its profile is that of the least private such mechanism (Kairouz, Oh and Viswanath 2015): anything with
+    probability δ, otherwise randomised response. What is composed from it holds for every mechanism with this
+    ε and δ.
+
+    Parameters
+    ----------
+    epsilon
+        ε, exactly.
+    delta
+        δ, exactly.
+
+    Examples
+    --------
+    >>> pure = Approximate(Fraction(1))
+    >>> pure.rdp(2) < 1, pure.zcdp(), pure.epsilon_at(0)
+    (True, Fraction(1, 2), 1.0)
+    >>> round(pure.epsilon_at(0.1), 4)
+    0.8529
     """
 
     epsilon: Fraction
@@ -232,6 +518,18 @@ class Approximate(Curve):
         return 1.0 if self.delta else math.inf
 
     def renyi(self, order: float) -> float:
+        """Bound the Rényi divergence by that of randomised response.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ above 1.
+
+        Returns
+        -------
+        float
+            ln[(e^{λε} + e^{(1−λ)ε}) / (1 + e^ε)] / (λ − 1), rounded up, and at most ε.
+        """
         # Randomised response: ln[(e^{λε} + e^{(1−λ)ε}) / (1 + e^ε)] / (λ−1), from its largest term.
         epsilon = up(self.epsilon)
         value = order * epsilon + _log1p_exp((1 - 2 * order) * epsilon) - epsilon - _log1p_exp(-epsilon)
@@ -247,8 +545,25 @@ class Approximate(Curve):
         return self.epsilon, self.delta
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        own, delta = up(self.epsilon), up(self.delta)
-        rest = -np.expm1(np.minimum(epsilons - own, 0.0)) / (1 + math.exp(-own))
+        """Bound δ at many values of ε.
+
+        Parameters
+        ----------
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+
+        Examples
+        --------
+        >>> Approximate(Fraction(1)).profiles(np.array([0.0, 0.5, 1.0])).round(4).tolist()
+        [0.4621, 0.2876, 0.0]
+        """
+        exact_epsilon, delta = up(self.epsilon), up(self.delta)
+        rest = -np.expm1(np.minimum(epsilons - exact_epsilon, 0.0)) / (1 + math.exp(-exact_epsilon))
         return np.asarray((delta + (1 - delta) * rest) * np.where(rest > 0, 1 + 1e-13, 1.0), dtype=np.float64)
 
     def zcdp(self) -> Fraction | None:
@@ -256,7 +571,29 @@ class Approximate(Curve):
 
 
 def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ball:
-    """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ): what tells N(μ, 1) from N(0, 1) (Balle and Wang 2018)."""
+    """Enclose the δ at which N(μ, 1) and N(0, 1) can be told apart.
+
+    Parameters
+    ----------
+    mu_squared
+        μ², exactly.
+    epsilon
+        ε.
+
+    Returns
+    -------
+    Ball
+        Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), an enclosure at the present working precision.
+
+    Notes
+    -----
+    Balle and Wang (2018), Theorem 8.
+
+    Examples
+    --------
+    >>> round(float(gaussian_hockey_stick(Fraction(1), 1).mid()), 6)
+    0.126937
+    """
     mu, exact, root = ball(mu_squared).sqrt(), ball(epsilon), ball(2).sqrt()
     far, near = (exact / mu + sign * mu / 2 for sign in (1, -1))
     return ((near / root).erfc() - exact.exp() * (far / root).erfc()) / 2
@@ -264,7 +601,21 @@ def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ba
 
 @dataclass(frozen=True)
 class Gaussian(Curve):
-    """μ-GDP: as hard to tell apart as N(0, 1) and N(μ, 1); held exactly through μ²."""
+    """The curve of μ-Gaussian differential privacy: N(0, 1) against N(μ, 1).
+
+    Parameters
+    ----------
+    mu_squared
+        μ², exactly.
+
+    Examples
+    --------
+    >>> curve = Gaussian(Fraction(1, 4))
+    >>> curve.mu, curve.zcdp(), curve.max_order
+    (0.5, Fraction(1, 8), inf)
+    >>> round(curve.epsilon_at(1e-6), 4)
+    2.2541
+    """
 
     mu_squared: Fraction
     kind: ClassVar[str] = "gaussian"
@@ -275,6 +626,7 @@ class Gaussian(Curve):
 
     @property
     def mu(self) -> float:
+        """The μ of Gaussian differential privacy."""
         return math.sqrt(self.mu_squared)
 
     @property
@@ -285,9 +637,33 @@ class Gaussian(Curve):
         return self.mu_squared / 2
 
     def renyi(self, order: float) -> float:
+        """Bound the Rényi divergence, λμ²/2.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ above 1.
+
+        Returns
+        -------
+        float
+            λμ²/2, rounded up.
+        """
         return order * float(self.mu_squared) / 2 * (1 + 1e-15)
 
     def profile(self, epsilon: float) -> float:
+        """Bound δ at one ε with an enclosure of the exact formula.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            An upper bound on Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
+        """
         if not self.mu_squared:
             return 0.0
         rough = self.rough_profile(epsilon)
@@ -296,6 +672,23 @@ class Gaussian(Curve):
         return above(enclose(lambda: gaussian_hockey_stick(self.mu_squared, epsilon), absolute=1e-300))
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
+        """Bound δ at many values of ε, in floating point with a margin for rounding.
+
+        Parameters
+        ----------
+        epsilons
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        FloatArray
+            An upper bound on δ for each ε.
+
+        Examples
+        --------
+        >>> Gaussian(Fraction(1)).profiles(np.array([0.0, 1.0])).round(4).tolist()
+        [0.3829, 0.1269]
+        """
         from scipy.special import log_ndtr
 
         if not self.mu_squared:
@@ -308,7 +701,31 @@ class Gaussian(Curve):
 
 
 def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """About the largest μ² with Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, seen to hold with enclosures."""
+    """Find about the largest Gaussian loss that is (ε, δ)-differentially private.
+
+    Parameters
+    ----------
+    epsilon
+        ε, exactly.
+    delta
+        δ, exactly.
+
+    Returns
+    -------
+    Fraction
+        μ², verified with enclosures to satisfy the target.
+
+    Raises
+    ------
+    InvalidInputError
+        If no Gaussian loss meets the target.
+
+    Examples
+    --------
+    >>> square = largest_gaussian(Fraction(1), Fraction(1, 10**6))
+    >>> round(math.sqrt(square), 4), Gaussian(square).delta_at(1) <= 1e-6
+    (0.2367, True)
+    """
     at = down(epsilon)
 
     def seems(log_square: float) -> bool:
@@ -316,16 +733,34 @@ def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     rough = math.exp(boundary(seems, -120.0, 60.0, relative=0.0, absolute=1e-12))
     squares = (Fraction(rough * (1 - share)) for share in (*RETREATS, 0.5))
-    found = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
-    if found is None:
+    mu_squared = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
+    if mu_squared is None:
         target = f"epsilon={float(epsilon):g}, delta={float(delta):g}"
         raise InvalidInputError(f"{target}: no Gaussian loss meets the target")
-    return found
+    return mu_squared
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a posterior draw is to reach: ε at δ, or at a Rényi order."""
+    """The guarantee that a posterior draw must reach: ε at δ, or at a Rényi order.
+
+    Parameters
+    ----------
+    epsilon
+        ε, exactly.
+    delta
+        δ, exactly.
+    order
+        Rényi order λ; where it is given, δ is not used.
+
+    Examples
+    --------
+    >>> target = Target(Fraction(1), Fraction(1, 10**6))
+    >>> print(target)
+    epsilon = 1 at delta = 1e-06
+    >>> target.is_met_by(Gaussian(target.mu_squared))
+    True
+    """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
@@ -335,7 +770,31 @@ class Target:
     def of(
         cls, epsilon: EpsilonLike, delta: EpsilonLike | None, order: float | None, n: int, instead: str
     ) -> Target:
-        """Of ``delta`` and ``order`` one is given; ``instead`` says what can be had without δ."""
+        """Build a target from what a user gave.
+
+        Parameters
+        ----------
+        epsilon
+            ε.
+        delta
+            δ, or None where ``order`` is given.
+        order
+            Rényi order λ, or None where ``delta`` is given.
+        n
+            Number of records, against which δ is judged.
+        instead
+            Text for the message: what can be had without δ.
+
+        Returns
+        -------
+        Target
+            The target.
+
+        Examples
+        --------
+        >>> print(Target.of("1/2", None, 8, 1000, "use an order"))
+        epsilon = 0.5 at order = 8
+        """
         budget = as_epsilon(epsilon)
         if order is not None:
             return cls(budget, order=as_order(order))
@@ -344,21 +803,57 @@ class Target:
 
     @cached_property
     def mu_squared(self) -> Fraction:
-        """The largest μ² of a Gaussian loss that meets it."""
+        """About the largest μ² of a Gaussian loss that meets the target."""
         if self.order is not None:
             return 2 * self.epsilon / Fraction(self.order) * (1 - Fraction(1, 10**13))
         return largest_gaussian(self.epsilon, self.delta)
 
-    def met(self, curve: Curve, rough: bool = False) -> bool:
-        """Whether a curve is seen to meet it, or seems to."""
+    def is_met_by(self, curve: Curve, rough: bool = False) -> bool:
+        """Return whether a curve meets the target.
+
+        Parameters
+        ----------
+        curve
+            The curve of the output.
+        rough
+            Whether to use the fast approximation of the profile, which is no proof.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+
+        Examples
+        --------
+        >>> Target(Fraction(1), order=4).is_met_by(Gaussian(Fraction(1, 4)))
+        True
+        >>> Target(Fraction(1), order=10).is_met_by(Gaussian(Fraction(1, 4)))
+        False
+        """
         if self.order is not None:
             value = curve.rdp(self.order)
             return math.isfinite(value) and Fraction(value) <= self.epsilon
         at = down(self.epsilon)
         return Fraction(curve.rough_profile(at) if rough else curve.delta_at(at)) <= self.delta
 
-    def reached(self, curve: Curve) -> str:
-        """What a curve gives, in the words of the target."""
+    def describe_loss(self, curve: Curve) -> str:
+        """Describe the loss of a curve in the terms of the target.
+
+        Parameters
+        ----------
+        curve
+            The curve of the output.
+
+        Returns
+        -------
+        str
+            δ at the target's ε, or ε at the target's order.
+
+        Examples
+        --------
+        >>> Target(Fraction(1), order=4).describe_loss(Gaussian(Fraction(1, 4)))
+        'epsilon = 0.5 at order 4'
+        """
         if self.order is None:
             return f"delta = {curve.delta_at(down(self.epsilon)):.4g} at epsilon = {float(self.epsilon):g}"
         if self.order >= curve.max_order:

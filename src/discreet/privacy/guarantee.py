@@ -1,4 +1,4 @@
-"""What is promised about an output: (ε, δ), and where more is known the whole curve behind it."""
+"""The privacy guarantee of an output: (ε, δ), with the whole privacy curve where it is known."""
 
 from __future__ import annotations
 
@@ -26,35 +26,60 @@ from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.composite_curves import Group, group_curve
 from discreet.privacy.curves import Approximate, Curve, as_probability
 
-_PATIENCE = 6.0
+_MAX_SECONDS = 6.0
 """Seconds that a text about a guarantee may take: it may be of a stranger's document."""
-_ROUNDING = 1 - Fraction(1, 10**9)
+_ROUNDING_FACTOR = 1 - Fraction(1, 10**9)
 """By which a Gaussian loss that was computed elsewhere may be below the one computed here."""
-_LARGEST = 10**300
+_MAX_EPSILON = 10**300
 
 
 def _within(number: object, high: int) -> bool:
-    """Whether it is an exact number from 0 to ``high`` already."""
+    """Return whether it is already an exact number from 0 to ``high``."""
     return type(number) is Fraction and 0 <= number <= high
 
 
 def _is_above(curve: Curve, other: Curve) -> bool:
-    """Whether a curve is seen at once to be no lower than another: by μ, or by a pair (ε, δ)."""
+    """Return whether a curve is at once seen to be no lower than another: by μ, or by a pair (ε, δ)."""
     square, least = curve.gaussian_squared, other.gaussian_squared
     if square is not None and least is not None:
-        return square >= least * _ROUNDING
+        return square >= least * _ROUNDING_FACTOR
     pair, lower = curve.response, other.response
     return pair is not None and lower is not None and pair[0] >= lower[0] and pair[1] >= lower[1]
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What is promised about the output of a mechanism, for one relation between datasets.
+    """The privacy guarantee of a mechanism's output, for one relation between datasets.
 
-    ``exact_epsilon`` is the ε of (ε, δ)-differential privacy as a rational number, or None when there is no
-    finite bound or none was chosen; ``epsilon`` is the same as a float. ``curve`` is what is known beyond one
-    pair: Rényi divergences and δ for every ε. ``basis`` names the theorem or enumeration behind it.
-    ``unit`` is the column that tells people apart where people are protected; None for records.
+    Parameters
+    ----------
+    exact_epsilon
+        ε of (ε, δ)-differential privacy as a rational number; None when there is no finite bound, or none was
+        chosen. ``epsilon`` is the same as a float.
+    relation
+        Relation between neighbouring datasets.
+    exact_delta
+        δ as a rational number.
+    basis
+        The theorem or enumeration behind the guarantee.
+    assumptions
+        What must hold for it to be true.
+    curve
+        Bounds on Rényi divergences and on δ for every ε, where more than the pair is known.
+    unit
+        Column that identifies people where people are protected; None for records.
+
+    Examples
+    --------
+    >>> guarantee = Guarantee(Fraction(1, 2))
+    >>> print(guarantee)
+    ε = 0.5 (replace-one)
+    >>> print(guarantee.meaning())
+    Replacing any one record by any other changes the probability of any output by a factor of at most 1.649.
+    >>> guarantee.zcdp(), guarantee.group(3).epsilon
+    (Fraction(1, 8), 1.5)
+    >>> Guarantee.from_dict(guarantee.to_dict()) == guarantee
+    True
     """
 
     exact_epsilon: Fraction | None
@@ -68,7 +93,7 @@ class Guarantee:
     """Whether anything is promised at all."""
 
     def __post_init__(self) -> None:
-        if self.exact_epsilon is not None and not _within(self.exact_epsilon, _LARGEST):
+        if self.exact_epsilon is not None and not _within(self.exact_epsilon, _MAX_EPSILON):
             object.__setattr__(self, "exact_epsilon", as_rational(self.exact_epsilon, "epsilon", 0))
         if not _within(self.exact_delta, 1):
             object.__setattr__(self, "exact_delta", as_rational(self.exact_delta, "delta", 0, 1))
@@ -84,15 +109,17 @@ class Guarantee:
 
     @property
     def epsilon(self) -> float:
+        """ε as a float; infinite where no finite bound is stated."""
         return math.inf if self.exact_epsilon is None else float(self.exact_epsilon)
 
     @property
     def delta(self) -> float:
+        """δ as a float."""
         return float(self.exact_delta)
 
     @cached_property
-    def known(self) -> Curve:
-        """The curve, or where there is none all that the pair (ε, δ) says."""
+    def effective_curve(self) -> Curve:
+        """The privacy curve; where there is none, the curve of every mechanism with the pair (ε, δ)."""
         if self.curve is not None:
             return self.curve
         if self.exact_epsilon is None:
@@ -100,46 +127,130 @@ class Guarantee:
         return Approximate(self.exact_epsilon, self.exact_delta)
 
     def rdp(self, order: float) -> float:
-        """ε(λ): an upper bound on the Rényi divergence of order λ > 1; infinite where none is known."""
-        return self.known.rdp(order)
+        """Bound the Rényi divergence of an order λ ≥ 1.
+
+        Parameters
+        ----------
+        order
+            Rényi order λ.
+
+        Returns
+        -------
+        float
+            An upper bound on D_λ, infinite where none is known.
+
+        Examples
+        --------
+        >>> round(Guarantee(Fraction(1)).rdp(2), 4)
+        0.7353
+        """
+        return self.effective_curve.rdp(order)
 
     @property
     def max_order(self) -> float:
         """λ*: the Rényi divergence is, or may be, infinite from this order on."""
-        return self.known.max_order
+        return self.effective_curve.max_order
 
     def delta_at(self, epsilon: EpsilonLike) -> float:
-        """The smallest δ known for which the output is (ε, δ)-private."""
+        """Return the smallest proven δ for which the output is (ε, δ)-differentially private.
+
+        Parameters
+        ----------
+        epsilon
+            ε, at least 0.
+
+        Returns
+        -------
+        float
+            δ.
+
+        Examples
+        --------
+        >>> Guarantee(Fraction(1)).delta_at(1), round(Guarantee(Fraction(1)).delta_at("1/2"), 4)
+        (0.0, 0.2876)
+        """
         exact = Fraction(0) if epsilon == 0 else as_epsilon(epsilon)
-        delta = self.known.delta_at(down(exact))
+        delta = self.effective_curve.delta_at(down(exact))
         if self.exact_epsilon is not None and exact >= self.exact_epsilon:
             return min(up(self.exact_delta), delta)
         return delta
 
     def epsilon_at(self, delta: EpsilonLike) -> float:
-        """The smallest ε known for which the output is (ε, δ)-private; infinite where none is."""
+        """Return the smallest proven ε for which the output is (ε, δ)-differentially private.
+
+        Parameters
+        ----------
+        delta
+            δ, at least 0 and below 1.
+
+        Returns
+        -------
+        float
+            ε, infinite where there is none.
+
+        Examples
+        --------
+        >>> Guarantee(Fraction(1)).epsilon_at(0), round(Guarantee(Fraction(1)).epsilon_at(0.1), 4)
+        (1.0, 0.8529)
+        """
         exact = as_probability(delta)
-        known = self.known.epsilon_at(down(exact))
+        epsilon = self.effective_curve.epsilon_at(down(exact))
         if self.exact_epsilon is not None and exact >= self.exact_delta:
-            return min(up(self.exact_epsilon), known)
-        return known
+            return min(up(self.exact_epsilon), epsilon)
+        return epsilon
 
     def to_dp(self, delta: EpsilonLike) -> Guarantee:
-        """The same promise as one pair (ε, δ), with the smallest ε known, rounded up; the curve is kept."""
-        own, exact = self.exact_epsilon, as_probability(delta)
-        if own is not None and exact == self.exact_delta and self.curve is None:
+        """State the guarantee as one pair (ε, δ); the curve stays.
+
+        Parameters
+        ----------
+        delta
+            δ of the pair.
+
+        Returns
+        -------
+        Guarantee
+            The same guarantee with the smallest proven ε, rounded up.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no finite ε at this δ.
+
+        Examples
+        --------
+        >>> from discreet.privacy.curves import Gaussian
+        >>> guarantee = Guarantee(None, curve=Gaussian(Fraction(1)))
+        >>> print(guarantee.to_dp("1e-6"))
+        ε = 4.88655, δ = 1e-6 (replace-one)
+        """
+        pure, exact = self.exact_epsilon, as_probability(delta)
+        if pure is not None and exact == self.exact_delta and self.curve is None:
             return self
         epsilon = self.epsilon_at(exact)
-        if own is not None and exact >= self.exact_delta and up(own) <= epsilon:
-            return replace(self, exact_delta=exact, curve=self.known)  # the pair itself is the best known
+        if pure is not None and exact >= self.exact_delta and up(pure) <= epsilon:
+            return replace(
+                self, exact_delta=exact, curve=self.effective_curve
+            )  # the pair itself is the best known
         if math.isinf(epsilon):
             reached = f"the smallest delta reached is about {self.delta_at(1000):.3g}"
             raise InvalidInputError(f"delta={float(exact):g}: there is no finite epsilon; {reached}")
-        return replace(self, exact_epsilon=round_up(epsilon), exact_delta=exact, curve=self.known)
+        return replace(self, exact_epsilon=round_up(epsilon), exact_delta=exact, curve=self.effective_curve)
 
     def zcdp(self) -> Fraction | None:
-        """The ρ of ρ-zCDP, exactly: ε²/2 for pure ε, μ²/2 for μ-GDP; None where there is none."""
-        return self.known.zcdp() if self.is_private else None
+        """Return the ρ of zero-concentrated differential privacy, exactly.
+
+        Returns
+        -------
+        Fraction or None
+            ε²/2 for pure ε, μ²/2 for μ-GDP; None where there is none.
+
+        Examples
+        --------
+        >>> Guarantee(Fraction(1)).zcdp()
+        Fraction(1, 2)
+        """
+        return self.effective_curve.zcdp() if self.is_private else None
 
     @property
     def mu(self) -> float | None:
@@ -148,7 +259,23 @@ class Guarantee:
         return None if square is None else math.sqrt(square)
 
     def group(self, size: int) -> Guarantee:
-        """What holds for ``size`` records together: sε where pure, sμ where Gaussian."""
+        """Return what holds for several records at once.
+
+        Parameters
+        ----------
+        size
+            Number of records s.
+
+        Returns
+        -------
+        Guarantee
+            With sε where the guarantee is pure and sμ where the loss is Gaussian.
+
+        Examples
+        --------
+        >>> print(Guarantee(Fraction(1, 2)).group(4))
+        ε = 2 (replace-one)
+        """
         members = as_positive(size, "size")
         if members == 1 or not self.is_private:
             return self
@@ -164,22 +291,65 @@ class Guarantee:
         return replace(self, basis=basis, curve=curve, **pair)
 
     def for_unit(self, unit: str | None, at_most: int = 1, note: str = "") -> Guarantee:
-        """The promise for a person, whoever has the same key in the column ``unit``, by group privacy.
+        """Restate the guarantee for a whole person, by group privacy.
 
-        ``at_most`` is how many of what is protected now, records or people by another key, one person has:
-        a declared bound, which ``note`` says in words. That holds for two people who have equally many.
+        Parameters
+        ----------
+        unit
+            Column with the key of a person.
+        at_most
+            Declared bound on how many records, or people by another key, one person has. The result protects
+            replacing a person by another with equally many.
+        note
+            The bound in words, for the assumptions.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee for people.
+
+        Raises
+        ------
+        InvalidInputError
+            If the relation says nothing about a whole person.
+
+        Examples
+        --------
+        >>> print(Guarantee(Fraction(1, 2)).for_unit("patient", at_most=3))
+        ε = 1.5 (replace-person, unit 'patient')
         """
         grown = self.group(at_most)
         if self.relation not in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
             raise InvalidInputError(f"a guarantee for {self.relation} says nothing about a whole person")
         whom = "the records" if self.unit is None else f"those with the same {self.unit!r}"
-        said = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {whom}"
+        assumption = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {whom}"
         return replace(
-            grown, relation=Relation.REPLACE_PERSON, unit=unit, assumptions=(*self.assumptions, said)
+            grown, relation=Relation.REPLACE_PERSON, unit=unit, assumptions=(*self.assumptions, assumption)
         )
 
     def within_group(self, note: str) -> Guarantee:
-        """The same for what one record, or person, says given its public group; ``note`` names the group."""
+        """Restate the guarantee for changes that leave the public group of a record, or person, unchanged.
+
+        Parameters
+        ----------
+        note
+            Which group that is, for the assumptions.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee within groups.
+
+        Raises
+        ------
+        InvalidInputError
+            If the relation does not imply it.
+
+        Examples
+        --------
+        >>> print(Guarantee(Fraction(1)).within_group("the region of each record is public"))
+        ε = 1 (within-group)
+        """
         if not self.relation.implies(Relation.WITHIN_GROUP):
             raise InvalidInputError(
                 f"a guarantee for {self.relation} implies none for {Relation.WITHIN_GROUP}"
@@ -212,12 +382,12 @@ class Guarantee:
         if not cost.is_private:
             raise InvalidInputError(f"it claims {self}, and what it publishes has no guarantee")
         cost = cost.stated_for(self)
-        own, known = self.curve, cost.known
-        if own is not None and own not in (known, cost.curve) and not _is_above(own, known):
+        claimed, actual = self.curve, cost.effective_curve
+        if claimed is not None and claimed not in (actual, cost.curve) and not _is_above(claimed, actual):
             raise InvalidInputError("it claims another privacy curve than what it publishes has")
         if self.exact_epsilon is None or self._is_dominated_by(cost):
             return
-        if known.work > _PATIENCE or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):
+        if actual.work > _MAX_SECONDS or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):
             raise InvalidInputError(f"it claims {self}, and what it publishes costs more")
 
     def _is_dominated_by(self, cost: Guarantee) -> bool:
@@ -228,7 +398,23 @@ class Guarantee:
         return least <= epsilon and cost.exact_delta <= self.exact_delta
 
     def stated_for(self, claim: Guarantee) -> Guarantee:
-        """What holds for those whom ``claim`` protects: if people, with no more records than it says."""
+        """Restate the guarantee for those whom another one protects.
+
+        Parameters
+        ----------
+        claim
+            The other guarantee. If it protects people, its assumptions bound the records of a person.
+
+        Returns
+        -------
+        Guarantee
+            This guarantee for the relation and unit of ``claim``.
+
+        Raises
+        ------
+        InvalidInputError
+            If it does not follow.
+        """
         if self.unit == claim.unit and self.relation.implies(claim.relation):
             return self
         most = people_bound(claim.assumptions, claim.unit)
@@ -246,7 +432,7 @@ class Guarantee:
         """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""
         from discreet.privacy.interop import dp_event
 
-        return dp_event(self.known)
+        return dp_event(self.effective_curve)
 
     def __str__(self) -> str:
         if not self.is_private:
@@ -259,13 +445,17 @@ class Guarantee:
         return f"{budget} ({self.protects})"
 
     def _at_a_millionth(self) -> float:
-        """ε at δ = 10⁻⁶; from the Rényi curve where the exact profile is too large or takes too long."""
+        """Return ε at δ = 10⁻⁶, from Rényi divergences where the exact profile takes too long."""
         try:
-            if self.known.work <= _PATIENCE:
+            if self.effective_curve.work <= _MAX_SECONDS:
                 return self.epsilon_at(1e-6)
         except TooLargeError:
             pass
-        return self.known.rdp_epsilon_at(1e-6) if self.known.work <= 5 * _PATIENCE else math.inf
+        return (
+            self.effective_curve.rdp_epsilon_at(1e-6)
+            if self.effective_curve.work <= 5 * _MAX_SECONDS
+            else math.inf
+        )
 
     def _repr_html_(self) -> str:
         """The guarantee and its meaning, for a notebook."""
@@ -274,22 +464,33 @@ class Guarantee:
         return card(paragraph(str(self), strong=True), paragraph(self.meaning()), *basis, *assumed)
 
     def meaning(self) -> str:
-        """The guarantee in plain words."""
+        """Explain the guarantee in plain words.
+
+        Returns
+        -------
+        str
+            One sentence.
+
+        Examples
+        --------
+        >>> Guarantee(Fraction(1), exact_delta=Fraction(1, 10**6)).meaning()[:38]
+        'Replacing any one record by any other '
+        """
         if not self.is_private:
             return "This output carries no privacy guarantee and must not be published as private."
         key = "" if self.unit is None else f" (who has the same {self.unit!r})"
-        one = "record" if self.unit is None else f"person{key}"
+        protected = "record" if self.unit is None else f"person{key}"
         who = {
             Relation.REPLACE_ONE: "Replacing any one record by any other",
             Relation.REPLACE_PERSON: f"Replacing any one person{key}, with all their records, by any other "
             "person",
-            Relation.WITHIN_GROUP: f"Replacing what any one {one} says, given the public group,",
+            Relation.WITHIN_GROUP: f"Replacing what any one {protected} says, given the public group,",
             Relation.ADD_REMOVE: "Whether any one record is there at all",
             Relation.REPLACE_NEARBY: f"Replacing any one record by another {self.unit or 'near by'}",
         }[self.relation]
         if self.exact_epsilon is None:
             epsilon = self._at_a_millionth()
-            if math.isinf(epsilon) and self.known.work > _PATIENCE:
+            if math.isinf(epsilon) and self.effective_curve.work > _MAX_SECONDS:
                 return f"{who} changes the probabilities of outputs as its curve says, which is long."
             exact, delta = Fraction(1), Fraction(1, 10**6)
             if math.isinf(epsilon):
@@ -303,6 +504,18 @@ class Guarantee:
         return text + (f", up to an additive {amount(self.delta)}." if self.exact_delta else ".")
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the guarantee as JSON values, exact numbers as text.
+
+        Returns
+        -------
+        dict
+            JSON values.
+
+        Examples
+        --------
+        >>> Guarantee(Fraction(1, 2)).to_dict()["epsilon"]
+        '1/2'
+        """
         return {
             "epsilon": None if self.exact_epsilon is None else str(self.exact_epsilon),
             "delta": str(self.exact_delta),
@@ -315,8 +528,30 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Guarantee:
-        known = {"epsilon", "delta", "relation", "unit", "basis", "assumptions", "curve"}
-        if extra := set(content) - known:
+        """Build a guarantee from what :meth:`to_dict` returned.
+
+        Parameters
+        ----------
+        content
+            The JSON values.
+
+        Returns
+        -------
+        Guarantee
+            The guarantee.
+
+        Raises
+        ------
+        InvalidInputError
+            If a field is unknown or out of range.
+
+        Examples
+        --------
+        >>> print(Guarantee.from_dict(Guarantee(Fraction(1, 2)).to_dict()))
+        ε = 0.5 (replace-one)
+        """
+        fields = {"epsilon", "delta", "relation", "unit", "basis", "assumptions", "curve"}
+        if extra := set(content) - fields:
             raise InvalidInputError(f"a guarantee has no part {min(map(str, extra))!r}; update discreet")
         return cls(
             exact_epsilon=content["epsilon"],

@@ -1,5 +1,4 @@
-"""To other libraries: a curve as an event of dp-accounting, a mechanism as a measurement of OpenDP, draws as
-inference data of ArviZ."""
+"""Conversions for other libraries: dp-accounting events and OpenDP measurements."""
 
 from __future__ import annotations
 
@@ -14,12 +13,28 @@ from discreet.privacy.curves import Approximate, Curve
 
 
 def dp_event(curve: Curve) -> Any:
-    """The event whose privacy loss is that of the curve.
+    """Convert a curve to the dp-accounting event with the same privacy loss.
 
-    A Gaussian loss is the Gaussian mechanism with noise multiplier 1/μ; pure ε is randomised response on two
-    answers, the worst mechanism with that ε; a composition is the composition of its parts. Made for
-    ``RdpAccountant(neighboring_relation=REPLACE_ONE)``: their ``PLDAccountant`` doubles the sensitivity of a
-    Gaussian under that relation, and 1/μ has it inside already.
+    Parameters
+    ----------
+    curve
+        The curve.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        A Gaussian loss is the Gaussian mechanism with noise multiplier 1/μ; pure ε is randomised response on
+        two answers, the least private mechanism with that ε; a composition is the composition of its parts.
+
+    Raises
+    ------
+    InvalidInputError
+        If dp-accounting has no event for the curve.
+
+    Notes
+    -----
+    Use it with ``RdpAccountant(neighboring_relation=REPLACE_ONE)``. Their ``PLDAccountant`` doubles the
+    sensitivity of a Gaussian under that relation, which 1/μ already includes.
     """
     try:
         from dp_accounting import dp_event as events
@@ -42,11 +57,27 @@ def dp_event(curve: Curve) -> Any:
 
 
 def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
-    """A user measurement of OpenDP: ``draw`` with the curve as its privacy map.
+    """Build an OpenDP user measurement with the curve as its privacy map.
 
-    Input: whatever ``draw`` takes; distance: the number of records replaced. Output: pure ε under the max
-    divergence, a Gaussian loss under the zero-concentrated divergence (both also for several records), any
-    other curve under the Rényi divergence for one record, and what is only (ε, δ) as that pair.
+    Parameters
+    ----------
+    draw
+        Function that draws the private output.
+    curve
+        Its privacy curve.
+
+    Returns
+    -------
+    opendp.Measurement
+        The input is whatever ``draw`` takes, and the distance is the number of records replaced. The output
+        measure is the max divergence for pure ε and the zero-concentrated divergence for a Gaussian loss
+        (both for several records too), the Rényi divergence of one record for any other curve with finite
+        orders, and the pair (ε, δ) where that is all there is.
+
+    Raises
+    ------
+    InvalidInputError
+        If OpenDP has no measure for the curve.
     """
     try:
         import opendp.prelude as dp

@@ -222,7 +222,7 @@ def acceptance_floor(
 
 def guarantee_of(target: Target, curve: Curve, basis: str, assumptions: tuple[str, ...]) -> Guarantee:
     """The guarantee of a curve that meets its target."""
-    if not target.met(curve):
+    if not target.is_met_by(curve):
         raise AssertionError("the calibrated loss does not meet its target")
     epsilon = None if target.order is not None else target.epsilon
     return Guarantee(epsilon, exact_delta=target.delta, basis=basis, assumptions=assumptions, curve=curve)
