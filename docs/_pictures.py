@@ -111,7 +111,9 @@ def logistic() -> Figure:
     target: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
     whole = draw_design(**public, **target)
     steps = sorted({*np.geomspace(1, 20 * whole.steps, 25).astype(int).tolist()})
-    loss = [draw_design(steps=t, **public, **target).guarantee.effective_curve.epsilon_at(1e-6) for t in steps]
+    loss = [
+        draw_design(steps=t, **public, **target).guarantee.effective_curve.epsilon_at(1e-6) for t in steps
+    ]
     left.plot(steps, loss, "-", color=OURS, label="T noisy gradient steps")
     left.axhline(1, color=TRUE, ls=":", label="exact draw: the limit of any T")
     left.axvline(whole.steps, color=OTHER, ls="--", lw=1, label=f"default, T = {whole.steps:,}")
