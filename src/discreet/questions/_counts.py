@@ -87,8 +87,8 @@ class CountRequest(Request):
 
     @property
     def _options(self) -> dict[str, Any]:
-        given = {k: v for k, v in (self.options or {}).items() if k != "acknowledge_not_private"}
-        return given if self.delta is None else {**given, "delta": self.delta}
+        options = {k: v for k, v in (self.options or {}).items() if k != "acknowledge_not_private"}
+        return options if self.delta is None else {**options, "delta": self.delta}
 
     @property
     def _chosen(self) -> str:
@@ -104,8 +104,8 @@ class CountRequest(Request):
     @property
     def expected_total(self) -> LogUniform | None:
         """What is declared about the number of records where that is private."""
-        given = self.schema.expected_n
-        return None if given is None else LogUniform.of(given, "expected_n")
+        expected_n = self.schema.expected_n
+        return None if expected_n is None else LogUniform.of(expected_n, "expected_n")
 
     def __post_init__(self) -> None:
         if self.schema.weight is not None:
@@ -115,17 +115,19 @@ class CountRequest(Request):
             )
         _ = self.exact_prior, self.expected_total
         chosen = self._chosen
-        made = check_options(chosen, self._options)
-        if self.relation not in made.relations:
-            known = ", ".join(name for name, one in MECHANISMS.items() if self.relation in one.relations)
+        mechanism_class = check_options(chosen, self._options)
+        if self.relation not in mechanism_class.relations:
+            suitable = ", ".join(
+                name for name, candidate in MECHANISMS.items() if self.relation in candidate.relations
+            )
             n = "a private n" if self.schema.hides_size else "a public n"
             raise InvalidInputError(
-                f"does not go with {n}; these do: {known}", parameter="mechanism", value=chosen
+                f"does not go with {n}; these do: {suitable}", parameter="mechanism", value=chosen
             )
-        if self.leaves_out and not made.leaves_out:
-            known = ", ".join(name for name, one in MECHANISMS.items() if one.leaves_out)
+        if self.leaves_out and not mechanism_class.leaves_out:
+            suitable = ", ".join(name for name, candidate in MECHANISMS.items() if candidate.leaves_out)
             raise InvalidInputError(
-                f"does not go with values that are left out where n is public; these do: {known}",
+                f"does not go with values that are left out where n is public; these do: {suitable}",
                 parameter="mechanism",
                 value=chosen,
             )
@@ -137,8 +139,8 @@ class CountRequest(Request):
 
     def build(self, n: int, epsilon: Fraction) -> Mechanism:
         """Return the mechanism for n records; where n is private for any number of them."""
-        name, given = self._parts(n, epsilon)
-        built = build_mechanism(name, **given)
+        name, arguments = self._parts(n, epsilon)
+        built = build_mechanism(name, **arguments)
         built.check_size()
         return built
 
@@ -151,8 +153,8 @@ class CountRequest(Request):
         column: str | None = None,
     ) -> Release:
         """Return what the mechanism makes of counts, with everything public that led to it."""
-        known = bool((self.options or {}).get("acknowledge_not_private", False))
-        output = built.run(counts, acknowledge_not_private=known)
+        acknowledged = bool((self.options or {}).get("acknowledge_not_private", False))
+        output = built.run(counts, acknowledge_not_private=acknowledged)
         return publish(
             built, output, self.domain, guarantee, axes, self.expected_total, column, self.strength
         )
@@ -163,12 +165,13 @@ class CountRequest(Request):
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)
         counts = imagined_counts(self.exact_prior, answered, share)
-        made = self.simulated((*counts, *((n - answered,) if self.leaves_out else ())), n, seed)
+        release = self.simulate_release((*counts, *((n - answered,) if self.leaves_out else ())), n, seed)
         try:
-            low, high = made.posterior.marginal(0).interval(level)
+            low, high = release.posterior.marginal(0).interval(level)
         except (NotPrivateError, TooLargeError):
             raise TooLargeError(
-                f"the noise of {made.mechanism} cannot be accounted for at n={n}; lattice has no such limit"
+                f"the noise of {release.mechanism} cannot be accounted for at n={n}; "
+                "mechanism='lattice' has no such limit"
             ) from None
         without = width_without(self.exact_prior, answered, share=share, level=level)
         noise = max(0.0, 1 - (without / (high - low)) ** 2)
@@ -178,10 +181,10 @@ class CountRequest(Request):
 
     def _mechanism_for_plan(self, n: int) -> Mechanism:
         """Return the mechanism for n records without the warnings of one that is to be used."""
-        name, given = self._parts(n, self.epsilon / (self.schema.per_person or 1))
-        return check_options(name, given)(**given)
+        name, arguments = self._parts(n, self.epsilon / (self.schema.per_person or 1))
+        return check_options(name, arguments)(**arguments)
 
-    def simulated(
+    def simulate_release(
         self,
         counts: tuple[int, ...],
         n: int,
@@ -191,8 +194,8 @@ class CountRequest(Request):
         """Return a release of made-up counts with seeded noise, for plans; not private."""
         built = self._mechanism_for_plan(n)
         output = simulated_output(built, counts, seed)
-        known = self.expected_total, None, self.strength
-        return publish(built, output, self.domain, built.guarantee, axes, *known)
+        publication = self.expected_total, None, self.strength
+        return publish(built, output, self.domain, built.guarantee, axes, *publication)
 
     def planned_size(self, n: Any) -> int:
         """Return the number of records that a width is planned for."""
@@ -271,7 +274,7 @@ class TableCounts(WholeCountRequest):
     @cached_property
     def domain(self) -> Domain:
         """The cells, the last column fastest; records that some column leaves out are in none."""
-        left_out = EXCLUDE if any(one.excludes_missing for one in self.domains.values()) else None
+        left_out = EXCLUDE if any(domain.excludes_missing for domain in self.domains.values()) else None
         cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
         return Domain(cells, missing=left_out)
 
@@ -289,11 +292,13 @@ class TableCounts(WholeCountRequest):
             cells = np.multiply.outer(cells, [share if domain.k > 1 else 1.0, *[rest] * (domain.k - 1)])
         ends = np.rint(answered * np.cumsum(cells)).astype(int)
         counts = (*map(int, np.diff(ends, prepend=0)), *((n - answered,) if self.leaves_out else ()))
-        made = self.simulated(counts, n, seed, self.axes)
-        draws = [made.margin(name, size=_MARGIN_DRAWS, seed=seed).draws[:, 0] for name in self.columns]
-        draws.append(made.margin(*self.columns, size=_MARGIN_DRAWS, seed=seed).draws[:, 0])
+        release = self.simulate_release(counts, n, seed, self.axes)
+        draws = [release.margin(name, size=_MARGIN_DRAWS, seed=seed).draws[:, 0] for name in self.columns]
+        draws.append(release.margin(*self.columns, size=_MARGIN_DRAWS, seed=seed).draws[:, 0])
         deviations = np.std(draws, axis=1)
-        shares = np.array([*(share if one.k > 1 else 1.0 for one in self.domains.values()), cells.flat[0]])
+        shares = np.array(
+            [*(share if domain.k > 1 else 1.0 for domain in self.domains.values()), cells.flat[0]]
+        )
         sampling = shares * (1 - shares) / answered
         return PlannedWidth(
             (*self.columns, " · ".join(self.columns)),
@@ -306,7 +311,7 @@ class TableCounts(WholeCountRequest):
 
     def flatten(self, table: NDArray[np.int64]) -> tuple[int, ...]:
         """Return counts of an array with an axis for each column, whose last place may be those left out."""
-        cells = table[tuple(slice(one.k) for one in self.domains.values())]
+        cells = table[tuple(slice(domain.k) for domain in self.domains.values())]
         rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
         return (*map(int, cells.ravel()), *rest)
 
@@ -383,8 +388,14 @@ class GroupCounts(CountRequest):
 
     def read(self, data: Any) -> list[tuple[int, ...]]:
         hidden = self.schema.hides_size
-        known = self.sizes is not None and not self.groups.excludes_missing
-        n = sum(self.sizes or ()) if known else None if self.groups.excludes_missing else self.schema.size
+        sizes_are_public = self.sizes is not None and not self.groups.excludes_missing
+        n = (
+            sum(self.sizes or ())
+            if sizes_are_public
+            else None
+            if self.groups.excludes_missing
+            else self.schema.size
+        )
         domains = {self.by: self.groups, self.outcome: self.domain}
         table = contingency(data, domains, n=n, private_size=hidden, strict=self.schema.strict)
         # Whoever is in no declared group is left out: the groups are public, or nobody learns of it.
@@ -401,7 +412,7 @@ class GroupCounts(CountRequest):
         def assuming(guarantee: Guarantee) -> Guarantee:
             return guarantee if hidden else guarantee.within_group(note)
 
-        parts = [assuming(one.guarantee) for one in built if one is not None]
+        parts = [assuming(mechanism.guarantee) for mechanism in built if mechanism is not None]
         if not parts:
             raise DataError("no group has a record")
         guarantee = replace(parallel(parts), assumptions=parts[0].assumptions)  # said once, by name
@@ -419,9 +430,9 @@ class GroupCounts(CountRequest):
                 sizes=None if hidden else tuple(size),
                 releases=tuple(
                     None
-                    if one is None
-                    else self.release(one, row, assuming(one.guarantee), column=self.outcome)
-                    for one, row in zip(built, rows, strict=True)
+                    if mechanism is None
+                    else self.release(mechanism, row, assuming(mechanism.guarantee), column=self.outcome)
+                    for mechanism, row in zip(built, rows, strict=True)
                 ),
                 guarantee=guarantee,
             )
@@ -432,14 +443,14 @@ class GroupCounts(CountRequest):
 def mechanism_options(mechanism: str) -> set[str]:
     """Return the names of the options that a mechanism has, or all of them for ``"auto"``."""
     classes = [MECHANISMS[name] for name in ([mechanism] if mechanism in MECHANISMS else MECHANISMS)]
-    own = {field.name for made in classes for field in fields(made) if field.init}
-    return (own | {"calibration", "acknowledge_not_private"}) - {"prior", "n", "epsilon", "delta"}
+    names = {field.name for mechanism_class in classes for field in fields(mechanism_class) if field.init}
+    return (names | {"calibration", "acknowledge_not_private"}) - {"prior", "n", "epsilon", "delta"}
 
 
 def check_mechanism(mechanism: Any) -> None:
     """Refuse a mechanism that is not known."""
-    known = ("auto", *MECHANISMS)
-    if mechanism not in known:
+    allowed = ("auto", *MECHANISMS)
+    if mechanism not in allowed:
         raise InvalidInputError(
-            f"is unknown{nearest(str(mechanism), known)}", parameter="mechanism", value=mechanism
+            f"is unknown{nearest(str(mechanism), allowed)}", parameter="mechanism", value=mechanism
         )

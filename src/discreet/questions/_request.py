@@ -62,9 +62,9 @@ class Request(ABC):
 
     def price(self, size: Any = None) -> Guarantee:
         """Return what asking costs for data of this public size, if it is not declared; opens no data."""
-        known = self.declared_size if size is None else size
-        if known is None:
+        public_size = self.declared_size if size is None else size
+        if public_size is None:
             raise InvalidInputError(
                 "the price depends on the public number of records: declare n in the schema"
             )
-        return self.bind(known).guarantee
+        return self.bind(public_size).guarantee

@@ -82,9 +82,10 @@ class DiscoveredValues(SelectedRequest):
         return count_texts(data, self.name)
 
     def bind(self, size: int) -> PricedRequest:
-        made = self.discovery
+        mechanism = self.discovery
         return PricedRequest(
-            made.guarantee, lambda counts: Discovered(made.run(counts), made, made.guarantee, self.name)
+            mechanism.guarantee,
+            lambda counts: Discovered(mechanism.run(counts), mechanism, mechanism.guarantee, self.name),
         )
 
 
@@ -103,10 +104,10 @@ class SparseCounts(SelectedRequest):
     @cached_property
     def other_code(self) -> int | None:
         """The code that undeclared values count as."""
-        given, codes = self.schema.category(self.column).other, self.codes
-        code = None if given is None else as_integer(given, "other")
+        other, codes = self.schema.category(self.column).other, self.codes
+        code = None if other is None else as_integer(other, "other")
         if code is not None and codes is not None and code not in codes:
-            raise InvalidInputError(f"is not one of the codes {codes!r}", parameter="other", value=given)
+            raise InvalidInputError(f"is not one of the codes {codes!r}", parameter="other", value=other)
         return code
 
     @cached_property
@@ -134,35 +135,35 @@ class SparseCounts(SelectedRequest):
         return dict(enumerate(count_levels(data, domain, column=self.name, private_size=True, strict=strict)))
 
     def bind(self, size: int) -> PricedRequest:
-        made = self.sparse
+        mechanism = self.sparse
         names: Sequence[Any] = self.schema.domain(self.column).levels if self.codes is None else self.codes
 
         def make(counts: dict[int, int]) -> SparseRelease:
-            selected, rest = made.run(counts)
+            selected, rest = mechanism.run(counts)
             levels = tuple(plain(names[place]) for place in selected)
-            parts = made.k, made.epsilon, made.guarantee, made.expected_false, self.name
+            parts = mechanism.k, mechanism.epsilon, mechanism.guarantee, mechanism.expected_false, self.name
             return SparseRelease(levels, tuple(selected.values()), rest, *parts)
 
-        return PricedRequest(made.guarantee, make)
+        return PricedRequest(mechanism.guarantee, make)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
         """The records of a value with ``typical`` of them."""
-        made, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
+        mechanism, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
         notes = guess.notes(left)
         share = as_probability(_TYPICAL_SHARE if guess.typical is None else guess.typical, "typical", "0.5")
         records = max(1, round(share * guess.number_answered(as_size(n), left)))
         values = min(max(1, round(1 / share)), _MOST_SIMULATED)
         return PlannedWidth(
             (f"a value of {records:,} records", EVERYTHING_ELSE, "all records"),
-            expected_halves(made, records, values, level, seed),
+            expected_halves(mechanism, records, values, level, seed),
             (1.0,) * 3,
             (
-                ("A value is published if its noisy count is at least", f"{made.threshold:,}"),
+                ("A value is published if its noisy count is at least", f"{mechanism.threshold:,}"),
                 (
                     "It stands out with a probability of at least 0.05, 0.5 and 0.95 if it has",
-                    "{:,}, {:,} and {:,} records".format(*map(made.surely, (0.05, 0.5, 0.95))),
+                    "{:,}, {:,} and {:,} records".format(*map(mechanism.surely, (0.05, 0.5, 0.95))),
                 ),
-                (f"One of {records:,} records does so with", f"{made.standing_out(records):.3g}"),
+                (f"One of {records:,} records does so with", f"{mechanism.standing_out(records):.3g}"),
                 *notes,
             ),
             unit=RECORDS,

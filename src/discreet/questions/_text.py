@@ -70,17 +70,17 @@ def _numbers(text: str, name: str) -> tuple[float, ...]:
 
 
 def _number(text: str, name: str) -> float:
-    return _so_many(1, "one number", text, name)[0]
+    return _numbers_of_length(1, "one number", text, name)[0]
 
 
 def _pair(text: str, name: str) -> tuple[float, ...]:
-    return _so_many(2, "two numbers, the smaller first, such as 0,120", text, name)
+    return _numbers_of_length(2, "two numbers, the smaller first, such as 0,120", text, name)
 
 
-def _so_many(wanted: int, told: str, text: str, name: str) -> tuple[float, ...]:
+def _numbers_of_length(length: int, expected: str, text: str, name: str) -> tuple[float, ...]:
     values = _numbers(text, name)
-    if len(values) != wanted:
-        raise InvalidInputError(f"{name} {text!r} must be {told}")
+    if len(values) != length:
+        raise InvalidInputError(f"{name} {text!r} must be {expected}")
     return values
 
 
@@ -107,14 +107,14 @@ def _flag(text: str, name: str) -> bool:
 
 def _mapping_text(text: str, name: str) -> dict[str, str]:
     """``name=…; name=…``, or one a line."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for part in re.split(r"[;\n]", text):
         if part.strip():
             key, equals, value = part.partition("=")
-            if not equals or not key.strip() or key.strip() in found:
+            if not equals or not key.strip() or key.strip() in texts:
                 raise InvalidInputError(f"{name} {text!r} must be name=…, several separated by semicolons")
-            found[key.strip()] = value.strip()
-    return found
+            texts[key.strip()] = value.strip()
+    return texts
 
 
 def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
@@ -124,7 +124,7 @@ def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
 def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
     """As levels are written, but there may be none."""
     named = _mapping_text(text, name)
-    return {column: tuple(entries(found, name)) if found else () for column, found in named.items()}
+    return {column: tuple(entries(parents, name)) if parents else () for column, parents in named.items()}
 
 
 def _limits(text: str, name: str) -> dict[str, tuple[float, ...]]:
@@ -133,13 +133,13 @@ def _limits(text: str, name: str) -> dict[str, tuple[float, ...]]:
 
 def _options(text: str, name: str) -> dict[str, Any]:
     """Options with their values: numbers where these are numbers, else texts."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for option, value in _mapping_text(text, name).items():
         try:
-            found[option] = _one_or_more(value, name)
+            options[option] = _one_or_more(value, name)
         except InvalidInputError:
-            found[option] = value
-    return found
+            options[option] = value
+    return options
 
 
 def _written(value: Any) -> str:
@@ -233,23 +233,23 @@ def plan_in_words(plan: Mapping[str, Any]) -> str:
     title, labels = kind.capitalize(), {}
     if kind in QUESTIONS and "plan" in plan:
         title = QUESTIONS[kind].title
-        labels = {one.name: one.label for one in QUESTIONS[kind].parameters()}
-    told = []
+        labels = {field.name: field.label for field in QUESTIONS[kind].parameters()}
+    parts = []
     for name in [*(name for name in labels if name in plan), *(name for name in plan if name not in labels)]:
         label, text = labels.get(name, name.replace("_", " ").capitalize()), _value_text(plan[name])
         if text and name not in _ELSEWHERE:
-            told.append(f"{label[:1].lower()}{label[1:]}: {text}")
-    return f"{title} – {'; '.join(told)}" if told else title
+            parts.append(f"{label[:1].lower()}{label[1:]}: {text}")
+    return f"{title} – {'; '.join(parts)}" if parts else title
 
 
 def _value_text(value: Any) -> str:
     """A value in words, without what was left open; the levels of a column stand behind its name."""
     if isinstance(value, Mapping):
-        given = {key: item for key, item in value.items() if _value_text(item)}
-        column = given.pop("column", None)
-        if column is not None and set(given) == {"levels"}:
-            return f"{column} ({_value_text(given['levels'])})"
-        inside = ", ".join(f"{key} {_value_text(item)}" for key, item in given.items())
+        stated = {key: item for key, item in value.items() if _value_text(item)}
+        column = stated.pop("column", None)
+        if column is not None and set(stated) == {"levels"}:
+            return f"{column} ({_value_text(stated['levels'])})"
+        inside = ", ".join(f"{key} {_value_text(item)}" for key, item in stated.items())
         return inside if column is None else f"{column} ({inside})"
     if isinstance(value, list | tuple):
         return ", ".join(_value_text(item) for item in value)

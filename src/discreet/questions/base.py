@@ -1,9 +1,8 @@
-"""A question: which columns are asked about, how, and for how much; all of it public.
+"""A question names columns, what is asked of them and the privacy budget; all of it is public.
 
-A kind of question is a frozen dataclass in a file of its own. What is public about the data is in the schema
-(:mod:`discreet.schema`); the fields of a question say what is asked of which columns. From these fields come
-the study file, the options of the command line, the forms of the studio, the plan in the ledger and the part
-"what was asked" of a report.
+Each kind of question is a frozen dataclass in a file of its own. The schema (:mod:`discreet.schema`) declares
+what is public about the data. The fields of a question are read by study files, command-line options, the
+forms of the studio, the plans in a ledger and reports.
 """
 
 from __future__ import annotations
@@ -26,14 +25,43 @@ from discreet.questions._text import BUDGET, TextForm
 from discreet.schema import Schema
 
 PLAN_VERSION = 3
-"""Of the plans that a ledger stores; 0.1 wrote plans without a version, 0.2 version 2."""
+"""Version of the plans that a ledger stores; 0.1 wrote plans without a version, 0.2 wrote version 2."""
 LABELS = {"epsilon": "Privacy budget ε", "delta": "δ", "by": "By group"}
-"""Of the words that several questions have."""
+"""Labels of the fields that several questions have."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a field of a question means. ``python``: it cannot be written as text, so only Python has it."""
+    """The meaning of one field of a question, for forms, options and reports.
+
+    Parameters
+    ----------
+    form : TextForm
+        How the value is read from text and written.
+    help : str
+        One sentence for ``--help`` and forms.
+    label : str
+        The name that a reader sees.
+    example : str
+        A value as it is written in text.
+    python : bool
+        Whether the value cannot be written as text, so that only Python accepts it.
+    name : str
+        The name of the field.
+    required : bool
+        Whether the field has no default.
+    default : optional
+        The value of a field that is left out.
+    choices : tuple of str
+        The values that are allowed, if they are limited.
+
+    Examples
+    --------
+    >>> from discreet.questions.proportions import Proportions
+    >>> columns = Proportions.parameters()[0]
+    >>> columns.name, columns.label, columns.option
+    ('columns', 'Columns', '--columns')
+    """
 
     form: TextForm
     help: str
@@ -47,7 +75,7 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """Its name on the command line."""
+        """The name of the option on the command line."""
         return "--" + self.name.replace("_", "-")
 
 
@@ -87,17 +115,36 @@ optional = partial(parameter, default=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Question(ABC):
-    """What is asked of which columns, all of it public.
+    """The base class of questions: what is asked of which columns, all of it public.
 
     ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together; what a
     schema decides is checked by :meth:`request`. Neither looks at data.
+
+    Parameters
+    ----------
+    epsilon : number, optional
+        The privacy budget, such as 0.5 or ``"1/2"``.
+    delta : number, optional
+        The δ of the guarantee, for questions that need one.
+
+    Examples
+    --------
+    >>> from discreet import Mean, Schema
+    >>> schema = Schema({"age": (0, 120), "sex": ["f", "m"]})
+    >>> question = Mean("age", by="sex", epsilon="1/2")
+    >>> question.exact_epsilon
+    Fraction(1, 2)
+    >>> question.columns_used(schema)
+    ('age', 'sex')
+    >>> question.arguments()
+    ['--epsilon=1/2', '--by=sex', 'age']
     """
 
     kind: ClassVar[str]
-    """Its name in Python, study files, ledgers, forms and on the command line."""
+    """The name of the kind in Python, study files, ledgers, forms and on the command line."""
     title: ClassVar[str]
     sentence: ClassVar[str]
-    """What it gives, for ``--help`` and the studio."""
+    """What the answer contains, in one sentence, for ``--help`` and the studio."""
 
     epsilon: EpsilonLike | None = optional(  # noqa: RUF009
         BUDGET, "Privacy budget, such as 0.5 or 1/2.", example="0.5", kw_only=True
@@ -108,11 +155,50 @@ class Question(ABC):
 
     @abstractmethod
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns that the question reads."""
+        """Return the columns that the question reads.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+
+        Examples
+        --------
+        >>> from discreet import Proportions, Schema
+        >>> Proportions("smoker", by="sex").columns_used(Schema({"smoker": [0, 1], "sex": ["f", "m"]}))
+        ('smoker', 'sex')
+        """
 
     @abstractmethod
     def request(self, schema: Schema) -> Request:
-        """Return the question put under a schema, checked; no data are opened."""
+        """Return the question bound to a schema, with its fields checked; no data are opened.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        Request
+            What is read from the data, what it costs and how it is answered.
+
+        Raises
+        ------
+        InvalidInputError
+            If the schema does not declare what the question needs.
+
+        Examples
+        --------
+        >>> from discreet import Proportions, Schema
+        >>> request = Proportions("smoker", epsilon=1).request(Schema({"smoker": ["no", "yes"]}))
+        >>> request.price().epsilon
+        1.0
+        """
 
     @property
     def needs_delta(self) -> bool:
@@ -124,14 +210,26 @@ class Question(ABC):
         """The privacy budget as an exact fraction."""
         if self.epsilon is None:
             raise InvalidInputError(
-                "is missing: say how much of the budget this question may spend", parameter="epsilon"
+                "is missing: give the privacy budget of this question, such as epsilon=0.5",
+                parameter="epsilon",
             )
         return as_epsilon(self.epsilon)
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
-        """Return the meaning of every field, in their order; required ones first."""
-        known = []
+        """Return the meaning of each field; required fields first, ε and δ last.
+
+        Returns
+        -------
+        tuple of Parameter
+
+        Examples
+        --------
+        >>> from discreet import Mean
+        >>> [field.name for field in Mean.parameters()]
+        ['column', 'by', 'epsilon', 'delta']
+        """
+        described_fields = []
         for field in fields(cls):
             meaning, choices = field.metadata["parameter"], field.metadata["choices"]
             required = field.default is dataclasses.MISSING
@@ -143,17 +241,45 @@ class Question(ABC):
                 default=None if required else field.default,
                 choices=choices() if callable(choices) else choices,
             )
-            known.append(described)
-        return tuple(sorted(known, key=lambda one: (not one.required, one.name in ("epsilon", "delta"))))
+            described_fields.append(described)
+        return tuple(
+            sorted(
+                described_fields, key=lambda field: (not field.required, field.name in ("epsilon", "delta"))
+            )
+        )
 
     def explicit_fields(self) -> dict[str, Any]:
-        """Return the fields that are not at their default, as they were given."""
+        """Return the fields that differ from their defaults.
+
+        Returns
+        -------
+        dict
+        """
         values = [(field, getattr(self, field.name)) for field in fields(self)]
         return {f.name: value for f, value in values if value is not f.default and value != f.default}
 
     def plan(self, schema: Schema) -> dict[str, Any]:
-        """Return what is asked, normalised: it alone decides whether the same request id is a retry."""
-        forms = {one.name: one.form for one in self.parameters()}
+        """Return the question and the declared columns as JSON values, in a normal form.
+
+        A ledger stores it. Two requests with the same id are a retry if their plans are equal.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> from discreet import Mean, Schema
+        >>> plan = Mean("age", epsilon=0.5).plan(Schema({"age": (0, 120)}))
+        >>> plan["question"], plan["epsilon"], plan["column"]
+        ('mean', '1/2', 'age')
+        """
+        forms = {field.name: field.form for field in self.parameters()}
         normal = self.normalise(schema)
         asked = {
             name: normal[name] if name in normal else forms[name].plain(value)
@@ -163,66 +289,175 @@ class Question(ABC):
         return {"question": self.kind, "plan": PLAN_VERSION, **asked, "schema": declared}
 
     def normalise(self, schema: Schema) -> dict[str, Any]:
-        """Return the values in a plan of those fields that their form alone does not normalise."""
+        """Return the plan values of fields that their text form alone does not normalise.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        dict
+        """
         return {}
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return what was asked, for a reader: label and text of every field that is not at its default."""
-        known = {one.name: one for one in self.parameters()}
-        given = self.explicit_fields()
-        return [(known[name].label, known[name].form.describe(value)) for name, value in given.items()]
+        """Return the label and text of each field that differs from its default, for a reader.
+
+        Returns
+        -------
+        list of (str, str)
+
+        Examples
+        --------
+        >>> from discreet import Mean
+        >>> Mean("age", epsilon=0.5).describe()
+        [('Privacy budget ε', '0.5'), ('Column', 'age')]
+        """
+        described = {field.name: field for field in self.parameters()}
+        explicit = self.explicit_fields()
+        return [
+            (described[name].label, described[name].form.describe(value)) for name, value in explicit.items()
+        ]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], where: str = "") -> Self:
-        """Return the question of a mapping, such as a table of a study file or the keywords of a call.
+    def of(cls, values: Mapping[str, Any], where: str = "") -> Self:
+        """Return a question from a mapping, such as a table of a study file or the keywords of a call.
 
-        A misspelt name is an error that names the nearest one.
+        Parameters
+        ----------
+        values : mapping
+            The fields by name.
+        where : str
+            Where the mapping was read, for messages.
+
+        Returns
+        -------
+        Question
+
+        Raises
+        ------
+        InvalidInputError
+            If a name is unknown (the message suggests the nearest one) or a required field is missing.
+
+        Examples
+        --------
+        >>> from discreet import Mean
+        >>> Mean.of({"column": "age", "epsilon": 0.5}).column
+        'age'
+        >>> Mean.of({"colum": "age"})
+        Traceback (most recent call last):
+        ...
+        discreet.errors.InvalidInputError: 'colum' is unknown; did you mean 'column'?
         """
         prefix = f"{where}: " if where else ""
-        known = {one.name: one for one in cls.parameters()}
-        for key in given:
-            if key not in known:
-                raise InvalidInputError(f"{prefix}{key!r} is unknown{nearest(key, known)}")
-        for name, one in known.items():
-            if one.required and name not in given:
-                raise InvalidInputError(f"is missing{_such_as(one)}", parameter=f"{prefix}{name}")
+        fields_by_name = {field.name: field for field in cls.parameters()}
+        for key in values:
+            if key not in fields_by_name:
+                raise InvalidInputError(f"{prefix}{key!r} is unknown{nearest(key, fields_by_name)}")
+        for name, field in fields_by_name.items():
+            if field.required and name not in values:
+                raise InvalidInputError(f"is missing{_such_as(field)}", parameter=f"{prefix}{name}")
         try:
-            return cls(**given)
+            return cls(**values)
         except InvalidInputError as error:
             raise InvalidInputError(f"{prefix}{error}") from None
 
     @classmethod
-    def from_text(cls, given: Mapping[str, str]) -> Self:
-        """Return the question of texts, as options and form fields are: empty ones are left out."""
+    def from_text(cls, texts: Mapping[str, str]) -> Self:
+        """Return a question from the texts of options or form fields; empty texts are left out.
+
+        Parameters
+        ----------
+        texts : mapping
+            The text of each field by name.
+
+        Returns
+        -------
+        Question
+
+        Raises
+        ------
+        InvalidInputError
+            If a text cannot be read or a required field is missing.
+
+        Examples
+        --------
+        >>> from discreet import Quantiles
+        >>> Quantiles.from_text({"column": "hours", "probs": "0.1,0.9", "by": ""}).probs
+        (0.1, 0.9)
+        """
         values: dict[str, Any] = {}
-        for one in cls.parameters():
-            text = given.get(one.name, "")
-            if text.strip() and not one.python:
-                values[one.name] = one.form.read(text, one.option)
-            elif one.required:
-                raise InvalidInputError(f"is missing{_such_as(one, one.option)}", parameter=one.name)
+        for field in cls.parameters():
+            text = texts.get(field.name, "")
+            if text.strip() and not field.python:
+                values[field.name] = field.form.read(text, field.option)
+            elif field.required:
+                raise InvalidInputError(f"is missing{_such_as(field, field.option)}", parameter=field.name)
         return cls(**values)
 
     @classmethod
     def subject(cls) -> str | None:
-        """Return the field that is given by its place: columns, a column or a formula."""
+        """Return the field that is passed by position: the columns, the column or the formula.
+
+        Returns
+        -------
+        str or None
+
+        Examples
+        --------
+        >>> from discreet import Regress
+        >>> Regress.subject()
+        'formula'
+        """
         return next((field.name for field in fields(cls) if not field.kw_only), None)
 
     def python(self, data: str, **more: str) -> str:
-        """Return this question as a call of Python."""
-        given, subject = self.explicit_fields(), self.subject()
-        place = given.pop(subject, None) if subject is not None else None
+        """Return this question as a call in Python.
+
+        Parameters
+        ----------
+        data : str
+            The expression for the data.
+        **more : str
+            Further keyword arguments, each as the text of an expression.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from discreet import Mean
+        >>> print(Mean("age", epsilon=0.5).python("'survey.csv'", schema="schema"))
+        discreet.mean(
+            'survey.csv',
+            'age',
+            epsilon=0.5,
+            schema=schema,
+        )
+        """
+        explicit, subject = self.explicit_fields(), self.subject()
+        place = explicit.pop(subject, None) if subject is not None else None
         several = isinstance(place, tuple)
         first = [] if place is None else [repr(value) for value in (place if several else (place,))]
-        arguments = [f"{name}={value!r}" for name, value in given.items()]
+        arguments = [f"{name}={value!r}" for name, value in explicit.items()]
         arguments += [f"{name}={text}" for name, text in more.items()]
         return (
-            f"discreet.{self.kind}(\n" + "".join(f"    {one},\n" for one in [data, *first, *arguments]) + ")"
+            f"discreet.{self.kind}(\n"
+            + "".join(f"    {argument},\n" for argument in [data, *first, *arguments])
+            + ")"
         )
 
     def arguments(self) -> list[str]:
-        """Return this question as arguments of its command; what is given by its place comes last."""
-        written = {one.name: one for one in self.parameters() if not one.python}
+        """Return this question as arguments of its command; the columns or the formula come last.
+
+        Returns
+        -------
+        list of str
+        """
+        written = {field.name: field for field in self.parameters() if not field.python}
         texts = {k: written[k].form.write(v) for k, v in self.explicit_fields().items() if k in written}
         subject = self.subject()
         place = texts.pop(subject, None) if subject is not None else None
@@ -233,38 +468,101 @@ class Question(ABC):
         return [*options, *(["--"] if any(word.startswith("-") for word in last) else []), *last]
 
 
-def _such_as(one: Parameter, option: str = "") -> str:
-    return f", such as {option} {one.example}".replace("  ", " ") if one.example else ""
+def _such_as(field: Parameter, option: str = "") -> str:
+    return f", such as {option} {field.example}".replace("  ", " ") if field.example else ""
 
 
-def check_question(given: Any) -> None:
-    """Refuse what is not a question, such as the name of a column."""
-    if not isinstance(given, Question):
+def check_question(question: Any) -> None:
+    """Raise an error if a value is not a question, such as the name of a column.
+
+    Parameters
+    ----------
+    question : object
+        What was passed.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not a :class:`Question`.
+
+    Examples
+    --------
+    >>> from discreet import Proportions
+    >>> check_question(Proportions("smoker"))
+    """
+    if not isinstance(question, Question):
         raise InvalidInputError(
             "question must be a question such as discreet.Proportions('smoker'), "
-            f"not a {type(given).__name__}"
+            f"not a {type(question).__name__}"
         )
 
 
-def question_of(kind: Any, given: Mapping[str, Any], where: str = "") -> Question:
-    """Return the question of this kind with these parameters."""
+def question_of(kind: Any, values: Mapping[str, Any], where: str = "") -> Question:
+    """Return the question of a kind with the given fields.
+
+    Parameters
+    ----------
+    kind : str
+        The kind, such as ``"proportions"``.
+    values : mapping
+        The fields by name.
+    where : str
+        Where they were read, for messages.
+
+    Returns
+    -------
+    Question
+
+    Raises
+    ------
+    InvalidInputError
+        If the kind or a field is unknown.
+
+    Examples
+    --------
+    >>> question_of("mean", {"column": "age", "epsilon": 1}).exact_epsilon
+    Fraction(1, 1)
+    """
     if not isinstance(kind, str) or kind not in QUESTIONS:
         prefix = f"{where}: " if where else ""
         raise InvalidInputError(f"{prefix}kind {kind!r} is unknown{nearest(kind, QUESTIONS)}")
-    question: Question = QUESTIONS[kind].of(given, where)
+    question: Question = QUESTIONS[kind].of(values, where)
     return question
 
 
-def check_names(given: Any, parameter: str = "columns") -> tuple[str, ...]:
-    """Return names of columns, from one name or several."""
-    names = (given,) if isinstance(given, str) else tuple(given or ())
+def check_names(columns: Any, parameter: str = "columns") -> tuple[str, ...]:
+    """Return names of columns as a tuple, from one name or several.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        The names.
+    parameter : str
+        What the parameter is called in messages.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is not a text, is empty or occurs twice.
+
+    Examples
+    --------
+    >>> check_names("smoker")
+    ('smoker',)
+    >>> check_names(["smoker", "sex"])
+    ('smoker', 'sex')
+    """
+    names = (columns,) if isinstance(columns, str) else tuple(columns or ())
     if not all(isinstance(name, str) and name for name in names):
-        # By its type, not its value, which may be the data.
         wrong = next(name for name in names if not (isinstance(name, str) and name))
         shown = (
             "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
-        )  # it may be the data
+        )  # not its value, which may be private
         raise InvalidInputError(f"{parameter} must be names of columns, such as 'smoker', not {shown}")
     if len(set(names)) < len(names):
-        raise InvalidInputError("names a column twice", parameter=parameter, value=given)
+        raise InvalidInputError("names a column twice", parameter=parameter, value=columns)
     return names

@@ -94,7 +94,22 @@ class Draw(Question):
         as_positive(self.draws, "draws")
 
     def option(self, name: str) -> Any:
-        """Return an option, or None where it was not given."""
+        """Return an option, or None if it was not given.
+
+        Parameters
+        ----------
+        name : str
+            The name of the option.
+
+        Returns
+        -------
+        object
+
+        Examples
+        --------
+        >>> Draw("smoker", epsilon=1, options={"order": 10}).option("order")
+        10
+        """
         return (self.options or {}).get(name)
 
     @property
@@ -113,12 +128,40 @@ class Draw(Question):
         return self.column is not None and "~" in self.column
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the column, or the columns of the formula.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+        """
         if self.is_formula:
             return formula_columns(str(self.column), schema.columns)
         return (schema.only() if self.column is None else self.column,)
 
     def normalise(self, schema: Schema) -> dict[str, Any]:
-        """Family and prior as the model has them."""
+        """Return the family and the prior as the model stores them.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> schema = Schema({"smoker": ["no", "yes"]}, n=1000)
+        >>> Draw("smoker", epsilon=1, delta="1e-6").normalise(schema)
+        {'family': {'name': 'dirichlet'}, 'prior': [1.0, 1.0]}
+        """
         if self.is_formula:
             return {}
         request = self.request(schema)
@@ -127,6 +170,29 @@ class Draw(Question):
         return {"family": plain(request.model.to_dict()), "prior": plain(prior)}
 
     def request(self, schema: Schema) -> Request:
+        """Return the posterior to draw from, calibrated once the number of records is known.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        Request
+
+        Raises
+        ------
+        InvalidInputError
+            If the schema does not make n public, declares a weight, or the target is incomplete.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> request = Draw("age", epsilon=1, delta="1e-6").request(Schema({"age": (0, 120)}, n=500))
+        >>> request.price().epsilon
+        1.0
+        """
         check_target(self.method, self.epsilon, self.option("order"), self.delta)
         if schema.hides_size:
             raise InvalidInputError(
@@ -189,21 +255,36 @@ class PosteriorDraw(Request):
             raise InvalidInputError(
                 f"is unknown{nearest(family, FAMILIES)}", parameter="family", value=family
             )
-        known = {field.name for field in fields(FAMILIES[family]) if field.init}
-        given = self.options_of(known)
-        if "bounds" in known and isinstance(declared, Number):
-            given.setdefault("bounds", declared.bounds)
-        return as_family(family, given)
+        family_fields = {field.name for field in fields(FAMILIES[family]) if field.init}
+        family_options = self.options_of(family_fields)
+        if "bounds" in family_fields and isinstance(declared, Number):
+            family_options.setdefault("bounds", declared.bounds)
+        return as_family(family, family_options)
 
-    def options_of(self, known: Collection[str] | None) -> dict[str, Any]:
-        """Return the options of the family, which are checked where the ``known`` ones are given."""
-        given = {k: v for k, v in (self.question.options or {}).items() if k not in _COMMON_OPTIONS}
-        for name in given:
-            if known is not None and name not in known:
+    def options_of(self, allowed: Collection[str] | None) -> dict[str, Any]:
+        """Return the options of the family.
+
+        Parameters
+        ----------
+        allowed : collection of str, optional
+            The names that are allowed; not checked where it is None.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        InvalidInputError
+            If an option is not allowed.
+        """
+        family_options = {k: v for k, v in (self.question.options or {}).items() if k not in _COMMON_OPTIONS}
+        for name in family_options:
+            if allowed is not None and name not in allowed:
                 raise InvalidInputError(
-                    f": {name!r} is unknown{nearest(name, {*known, *_COMMON_OPTIONS})}", parameter="options"
+                    f": {name!r} is unknown{nearest(name, {*allowed, *_COMMON_OPTIONS})}", parameter="options"
                 )
-        return given
+        return family_options
 
     def __post_init__(self) -> None:
         schema, model = self.schema, self.model
@@ -234,43 +315,108 @@ class PosteriorDraw(Request):
         return {"person": schema.person, "per_person": schema.per_person, "n": schema.size}
 
     def read(self, data: Any) -> tuple[Any, int]:
-        """The sufficient statistic, and the number of records."""
-        given: dict[str, Any] = {"missing": self.schema[self.column].missing}
+        """Return the sufficient statistic and the number of records.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        tuple
+        """
+        reading_rules: dict[str, Any] = {"missing": self.schema[self.column].missing}
         if self.model.records == "levels":
             domain = self.schema.domain(self.column)
-            given = {"levels": domain.levels, "other": domain.other, "missing": domain.missing}
-        kept = {name: value for name, value in given.items() if value is not None}
-        return self.model.read(data, self.name, kept, **self.reading)
+            reading_rules = {"levels": domain.levels, "other": domain.other, "missing": domain.missing}
+        declared_rules = {name: value for name, value in reading_rules.items() if value is not None}
+        return self.model.read(data, self.name, declared_rules, **self.reading)
 
     def size_of(self, statistic: tuple[Any, int]) -> int:
+        """Return the number of records.
+
+        Parameters
+        ----------
+        statistic : tuple
+            What :meth:`read` returned.
+
+        Returns
+        -------
+        int
+        """
         return statistic[1]
 
     def sampler(self, n: int) -> PosteriorSampler:
-        """Return the sampler, calibrated for n records."""
+        """Return the sampler, calibrated for n records.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        PosteriorSampler
+        """
         return self.calibrate(self.model, n, prior=self.prior, grid=self.question.option("grid"))
 
     def labels(self) -> dict[str, Any]:
-        """Return what the request knows of its sample."""
+        """Return the labels of the released numbers.
+
+        Returns
+        -------
+        dict
+        """
         if self.model.records != "levels":
             return {}
         return {"levels": tuple(map(str, self.schema.domain(self.column).levels))}
 
     def calibrate(self, family: str | Family, n: int, **more: Any) -> PosteriorSampler:
-        """Return a sampler for the target, whose guarantee says which column tells people apart."""
+        """Return a sampler that meets the target; its guarantee names the column that identifies people.
+
+        Parameters
+        ----------
+        family : str or Family
+            The model of one record.
+        n : int
+            The number of records.
+        **more
+            Further arguments of :func:`discreet.posterior_sampler`.
+
+        Returns
+        -------
+        PosteriorSampler
+        """
         asked, person, most = self.question, self.schema.person, self.schema.per_person
         target = {"epsilon": asked.epsilon, "order": asked.option("order"), "delta": asked.delta}
-        made = posterior_sampler(asked.method, family, n=n, per_person=most, **target, **more)
+        sampler = posterior_sampler(asked.method, family, n=n, per_person=most, **target, **more)
         if person is None or most is None:
-            return made
+            return sampler
         unnamed, named = (people_assumption(most, key) for key in (None, person))
-        notes = tuple(named if text == unnamed else text for text in made.guarantee.assumptions)
-        return replace(made, guarantee=replace(made.guarantee, assumptions=notes, unit=person))
+        notes = tuple(named if text == unnamed else text for text in sampler.guarantee.assumptions)
+        return replace(sampler, guarantee=replace(sampler.guarantee, assumptions=notes, unit=person))
 
     def bind(self, size: int) -> PricedRequest:
-        """The calibrated sampler; several draws compose."""
+        """Return the guarantee of the draws, which compose, and the function that releases them.
+
+        Parameters
+        ----------
+        size : int
+            The public number of records.
+
+        Returns
+        -------
+        PricedRequest
+
+        Raises
+        ------
+        InvalidInputError
+            When the answer is made, if the data have another number of records than declared.
+        """
         sampler, draws = self.sampler(as_size(size)), self.question.draws
 
-        def make(read: tuple[Any, int]) -> Sample:
+        def _make(read: tuple[Any, int]) -> Sample:
             statistic, number = read
             if number != sampler.n:
                 raise InvalidInputError(
@@ -278,7 +424,7 @@ class PosteriorDraw(Request):
                 )
             return replace(sampler.release(statistic, draws), **self.labels())
 
-        return PricedRequest(sampler.price(draws), make)
+        return PricedRequest(sampler.price(draws), _make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +440,17 @@ class BoundedMeanDraw(PosteriorDraw):
         return as_family("beta", self.options_of(()))
 
     def read(self, data: Any) -> tuple[Fraction, int]:
-        """The sum of the numbers in [0, 1], and how many there are."""
+        """Return the sum of the numbers, scaled to [0, 1], and how many there are.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        tuple of (Fraction, int)
+        """
         number = self.schema.number(self.column)
         missing = None if number.missing is None else float(number.missing)
         summed = clipped_sum(data, column=self.name, bounds=number.bounds, missing=missing, **self.reading)
@@ -333,20 +489,20 @@ class LogisticDraw(Request):
         from discreet.regression import PrivateLogisticRegression
 
         asked = self.question
-        given = dict(asked.options or {})
-        known = (*_COMMON_OPTIONS, *LOGISTIC_OPTIONS)
-        for name in given:
-            if name not in known:
-                raise InvalidInputError(f": {name!r} is unknown{nearest(name, known)}", parameter="options")
-        norm = given.get("norm_bound")
+        options = dict(asked.options or {})
+        allowed = (*_COMMON_OPTIONS, *LOGISTIC_OPTIONS)
+        for name in options:
+            if name not in allowed:
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", parameter="options")
+        norm = options.get("norm_bound")
         return PrivateLogisticRegression(
             epsilon=asked.epsilon,
             delta=asked.delta,
-            order=given.get("order"),
+            order=options.get("order"),
             method={"diffused": "diffuse"}.get(asked.method, asked.method),
-            prior_precision=given.get("prior_precision", 1.0),
+            prior_precision=options.get("prior_precision", 1.0),
             draws=asked.draws,
-            sampler=given.get("sampler", "auto"),
+            sampler=options.get("sampler", "auto"),
             norm_bound=math.sqrt(len(self.bounds)) if norm is None else norm,
             n=self.schema.size,
             classes=self.labels,
@@ -361,7 +517,22 @@ class LogisticDraw(Request):
             )
 
     def read(self, data: Any) -> tuple[Any, Any]:
-        """Scaled rows and labels: a model of this kind needs the records themselves."""
+        """Return the scaled rows and the labels: this model needs the records themselves.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        tuple of ndarray
+
+        Raises
+        ------
+        DataError
+            If a record has an undeclared outcome, or no number in a column.
+        """
         rows = read_rows(data, [self.outcome, *self.bounds])
         labels = [str(row[0]) for row in rows]
         if any(label not in self.labels for label in labels):
@@ -374,15 +545,36 @@ class LogisticDraw(Request):
         return 2 * (np.clip(values, low, high) - low) / (high - low) - 1, np.array(labels)
 
     def size_of(self, statistic: tuple[Any, Any]) -> int:
+        """Return the number of records.
+
+        Parameters
+        ----------
+        statistic : tuple of ndarray
+            What :meth:`read` returned.
+
+        Returns
+        -------
+        int
+        """
         return len(statistic[1])
 
     def bind(self, size: int) -> PricedRequest:
-        """The estimator's price, which does not depend on n."""
+        """Return the estimator's guarantee, which does not depend on n, and the function that fits it.
+
+        Parameters
+        ----------
+        size : int
+            The public number of records.
+
+        Returns
+        -------
+        PricedRequest
+        """
         estimator = self.estimator
 
-        def make(statistic: tuple[Any, Any]) -> LogisticRelease:
+        def _make(statistic: tuple[Any, Any]) -> LogisticRelease:
             estimator.fit(*statistic)
             fitted: LogisticRelease = estimator.release_
             return replace(fitted, features=tuple(self.bounds), bounds=tuple(self.bounds.values()))
 
-        return PricedRequest(estimator.price(self.question.draws), make)
+        return PricedRequest(estimator.price(self.question.draws), _make)

@@ -31,6 +31,17 @@ class SumsRequest(Request):
         return 0
 
     def size_of(self, statistic: Any) -> int:
+        """Return 0: the price of sums does not depend on the number of records.
+
+        Parameters
+        ----------
+        statistic : object
+            What :meth:`read` returned.
+
+        Returns
+        -------
+        int
+        """
         return 0
 
     @property
@@ -38,15 +49,30 @@ class SumsRequest(Request):
         """Which pairs the sums protect."""
         return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE
 
-    def priced(self, guarantee: Guarantee, make: Callable[[Any], Answer]) -> PricedRequest:
-        """A number of records that was not declared is known with the answer: only then is δ compared."""
+    def price_with_delta_check(self, guarantee: Guarantee, make: Callable[[Any], Answer]) -> PricedRequest:
+        """Return a priced request that compares δ with 1/n once n is known.
 
-        def checked(statistic: Any) -> Answer:
+        A number of records that the schema does not declare is published with the answer, so δ is checked
+        then.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the sums cost.
+        make : callable
+            Makes the answer from the statistic.
+
+        Returns
+        -------
+        PricedRequest
+        """
+
+        def _make_and_check_delta(statistic: Any) -> Answer:
             answer = make(statistic)
             check_delta(guarantee, getattr(answer, "n", None))
             return answer
 
-        return PricedRequest(guarantee, checked)
+        return PricedRequest(guarantee, _make_and_check_delta)
 
 
 @dataclass(frozen=True)
@@ -76,9 +102,42 @@ class Mean(Question):
     by: str | None = optional(TEXT, "A column of groups: the mean in each.", example="region", kw_only=True)
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the column of numbers, and the column of groups if there is one.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+        """
         return (schema.only() if self.column is None else self.column, *filter(None, [self.by]))
 
     def request(self, schema: Schema) -> Request:
+        """Return the noisy sums that the mean is computed from.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        MeanSums
+
+        Raises
+        ------
+        InvalidInputError
+            If the schema declares a weight, or the column is not a number.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> Mean("age", epsilon=0.5).request(Schema({"age": (0, 120)})).price().epsilon
+        0.5
+        """
         if schema.weight is not None:
             raise InvalidInputError(
                 f"column {schema.weight!r} is a weight: weighted means are not answered yet"
@@ -122,10 +181,53 @@ class MeanSums(SumsRequest):
         )
 
     def read(self, data: Any) -> Any:
+        """Return the exact sums of the records, by group.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        tuple
+        """
         return self.design.sums(data)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
-        """Values around the middle, whose deviation is ``typical`` or a quarter of the range."""
+        """Return the widths of a mean of simulated records.
+
+        The values lie around the middle of the bounds; their standard deviation is ``guess.typical`` or a
+        quarter of the range.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        level : float
+            The probability of an interval, such as 0.95.
+        seed : int
+            Seed of the simulated records and noise.
+        guess : Guess
+            What is assumed about the records.
+
+        Returns
+        -------
+        PlannedWidth
+
+        Raises
+        ------
+        InvalidInputError
+            If the bounds do not allow ``guess.typical`` as a standard deviation.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> request = Mean("age", epsilon=1).request(Schema({"age": (0, 120)}))
+        >>> planned = request.simulate(2000, 0.95, seed=0)
+        >>> planned.names, planned.unit
+        (('mean of age',), 'age')
+        """
         design = self.design
         notes = guess.notes(design.excludes)
         low, high = design.bounds
@@ -137,15 +239,26 @@ class MeanSums(SumsRequest):
         groups = [None] if design.groups is None else list(design.groups.levels)
         count = max(1, guess.number_answered(n, design.excludes) // len(groups))
         square = round(count * (deviation / (high - low) * design.noise.steps) ** 2)
-        made = design.answer(dict.fromkeys(groups, (count, 0, square)), n, SeededEntropy(seed))
-        low_ends, high_ends = made.interval(level)
+        answer = design.answer(dict.fromkeys(groups, (count, 0, square)), n, SeededEntropy(seed))
+        low_ends, high_ends = answer.interval(level)
         return PlannedWidth(
             (f"mean of {design.column or 'value'}",) if design.groups is None else tuple(map(str, groups)),
             tuple(((high_ends - low_ends) / 2).tolist()),
-            tuple(max(0.0, 1 - deviation**2 / count / sd**2) for sd in made.std().tolist()),
+            tuple(max(0.0, 1 - deviation**2 / count / sd**2) for sd in answer.std().tolist()),
             notes,
             unit=design.column or "value",
         )
 
     def bind(self, size: int) -> PricedRequest:
-        return self.priced(self.design.guarantee, lambda sums: self.design.answer(*sums))
+        """Return the guarantee, and the function that makes the answer.
+
+        Parameters
+        ----------
+        size : int
+            Not used: the price does not depend on the number of records.
+
+        Returns
+        -------
+        PricedRequest
+        """
+        return self.price_with_delta_check(self.design.guarantee, lambda sums: self.design.answer(*sums))

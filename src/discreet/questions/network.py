@@ -42,6 +42,11 @@ class Network(Question):
     prior : float, optional
         Dirichlet prior of every conditional distribution, one number for all values. Left out: 1, and for
         tables of more than 50 cells an unknown number, which is inferred.
+
+    Examples
+    --------
+    >>> Network({"income": ["age", "sex"]}, epsilon=1).parents
+    {'income': ('age', 'sex'), 'age': (), 'sex': ()}
     """
 
     kind: ClassVar[str] = "network"
@@ -71,8 +76,8 @@ class Network(Question):
                 value=self.parents,
             )
         graph: dict[str, tuple[str, ...]] = {}
-        for column, given in self.parents.items():
-            parents = (given,) if isinstance(given, str) else tuple(given)
+        for column, declared in self.parents.items():
+            parents = (declared,) if isinstance(declared, str) else tuple(declared)
             if len(set(parents)) < len(parents):
                 raise InvalidInputError(f"parents: {column!r} has a parent twice: {', '.join(parents)}")
             graph[column] = parents
@@ -82,12 +87,58 @@ class Network(Question):
         object.__setattr__(self, "parents", graph)
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns of the graph, in the order of the schema.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+        """
         return tuple(name for name in schema.columns if name in self.parents)
 
     def normalise(self, schema: Schema) -> dict[str, Any]:
+        """Return the graph with its columns in the order of the schema.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        dict
+        """
         return {"parents": plain({name: self.parents[name] for name in self.columns_used(schema)})}
 
     def request(self, schema: Schema) -> Request:
+        """Return the noisy tables of columns with their parents.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        NetworkTables
+
+        Raises
+        ------
+        InvalidInputError
+            If a column is not a category, or δ is given: the guarantee is pure ε.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> schema = Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]})
+        >>> tables = Network({"smoker": ["sex"]}, epsilon=1).request(schema)
+        >>> tables.families, tables.k
+        ([('sex', 'smoker')], 4)
+        """
         for name in self.parents:
             schema.category(name, "parents")
         if self.delta is not None:
@@ -153,6 +204,17 @@ class NetworkTables(Request):
         return sum(table.k for table in self.tables)
 
     def read(self, data: Any) -> list[NDArray[np.int64]]:
+        """Return the exact counts of each table.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        list of ndarray
+        """
         return contingencies(data, self.domains, self.families, **self.tables[0].reading)
 
     @property
@@ -160,16 +222,39 @@ class NetworkTables(Request):
         return self.tables[0].declared_size
 
     def size_of(self, statistic: list[NDArray[np.int64]]) -> int:
+        """Return the number of records, or 0 where it is private.
+
+        Parameters
+        ----------
+        statistic : list of ndarray
+            What :meth:`read` returned.
+
+        Returns
+        -------
+        int
+        """
         return self.tables[0].size_of(tuple(map(int, statistic[0].ravel())))
 
     def bind(self, size: int) -> PricedRequest:
-        """Every table by a mechanism of its own: what they lose adds up to ε."""
-        priced = [table.bind(size) for table in self.tables]
-        guarantee = network_cost([one.guarantee for one in priced])
+        """Return the guarantee of all tables together, and the function that releases them.
 
-        def make(counts: list[NDArray[np.int64]]) -> NetworkRelease:
+        Each table has a mechanism of its own; their budgets add up to ε.
+
+        Parameters
+        ----------
+        size : int
+            The public number of records.
+
+        Returns
+        -------
+        PricedRequest
+        """
+        priced = [table.bind(size) for table in self.tables]
+        guarantee = network_cost([table.guarantee for table in priced])
+
+        def _make(counts: list[NDArray[np.int64]]) -> NetworkRelease:
             rows = [table.flatten(counted) for table, counted in zip(self.tables, counts, strict=True)]
-            releases = tuple(one.make(row) for one, row in zip(priced, rows, strict=True))
+            releases = tuple(table.make(row) for table, row in zip(priced, rows, strict=True))
             return NetworkRelease(self.graph, releases, guarantee)  # type: ignore[arg-type]
 
-        return PricedRequest(guarantee, make)
+        return PricedRequest(guarantee, _make)

@@ -90,19 +90,53 @@ class Proportions(Question):
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", check_names(self.columns))
         check_mechanism(self.mechanism)
-        known = {*mechanism_options(self.mechanism), EXPECTED_FALSE}
+        allowed = {*mechanism_options(self.mechanism), EXPECTED_FALSE}
         for name in self.options or {}:
-            if name not in known:
-                raise InvalidInputError(f": {name!r} is unknown{nearest(name, known)}", parameter="options")
+            if name not in allowed:
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", parameter="options")
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the counted columns, and the column of groups if there is one.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+        """
         named = self.columns or (schema.only("columns"),)
         return (*named, *filter(None, [self.by]))
 
     def request(self, schema: Schema) -> Request:
+        """Return the noisy counts that the proportions are computed from.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        Request
+
+        Raises
+        ------
+        InvalidInputError
+            If the fields cannot be used together under this schema.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> schema = Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]})
+        >>> Proportions(["smoker", "sex"], epsilon=1).request(schema).domain.levels
+        ('no · f', 'no · m', 'yes · f', 'yes · m')
+        """
         *_, first = names = tuple(self.columns) or (schema.only("columns"),)
         epsilon = self.exact_epsilon
-        given = {
+        arguments = {
             "schema": schema,
             "epsilon": epsilon,
             "delta": self.delta,
@@ -119,9 +153,9 @@ class Proportions(Question):
                 raise InvalidInputError(
                     "by= goes with one column; ask for the table of several columns without it"
                 )
-            return GroupCounts(outcome=first, by=self.by, **given)  # type: ignore[arg-type]
+            return GroupCounts(outcome=first, by=self.by, **arguments)  # type: ignore[arg-type]
         if len(names) > 1:
-            return TableCounts(columns=names, **given)  # type: ignore[arg-type]
+            return TableCounts(columns=names, **arguments)  # type: ignore[arg-type]
         declared = schema.column(first, "columns")
         if isinstance(declared, Number):
             if declared.bins is None and declared.bounds == (0, 1):
@@ -130,14 +164,14 @@ class Proportions(Question):
                     "0 and 1 declare "
                     "Category([0, 1]); for shares of bins declare Number(0, 1, bins=…)"
                 )
-            return ColumnCounts(column=first, **given)  # type: ignore[arg-type]
+            return ColumnCounts(column=first, **arguments)  # type: ignore[arg-type]
         if isinstance(declared, Category) and declared.discovers:
             self._check_alone("values='discover'", {"delta"})
             return DiscoveredValues(schema=schema, column=first, epsilon=epsilon, delta=self.delta)
         if expected_false is not None:
             self._check_alone("expected_false", {"options"})
             return SparseCounts(schema=schema, column=first, epsilon=epsilon, expected_false=expected_false)
-        return ColumnCounts(column=first, **given)  # type: ignore[arg-type]
+        return ColumnCounts(column=first, **arguments)  # type: ignore[arg-type]
 
     def _check_alone(self, what: str, more: set[str]) -> None:
         if extra := sorted(set(self.explicit_fields()) - {"columns", "epsilon"} - more):

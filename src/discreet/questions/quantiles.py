@@ -60,8 +60,8 @@ class Quantiles(Question):
 
     def __post_init__(self) -> None:
         try:
-            given = (self.probs,) if isinstance(self.probs, int | float) else tuple(self.probs)
-            probs = tuple(float(p) for p in given)
+            values = (self.probs,) if isinstance(self.probs, int | float) else tuple(self.probs)
+            probs = tuple(float(p) for p in values)
         except (TypeError, ValueError):
             probs = ()
         if not probs or not all(0 < p < 1 for p in probs):
@@ -71,19 +71,53 @@ class Quantiles(Question):
         object.__setattr__(self, "probs", probs)
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the column of numbers, and the column of groups if there is one.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+        """
         return (schema.only() if self.column is None else self.column, *filter(None, [self.by]))
 
     def request(self, schema: Schema) -> Request:
+        """Return the noisy counts of bins that the quantiles are computed from.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        QuantileCounts
+
+        Raises
+        ------
+        InvalidInputError
+            If the column is not a number, or δ is given: the guarantee is pure ε.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> request = Quantiles("hours", epsilon=0.3).request(Schema({"hours": (0, 80)}))
+        >>> request.probs, request.price().epsilon
+        ((0.25, 0.5, 0.75), 0.3)
+        """
         column = self.columns_used(schema)[0]
         number = schema.number(column)
         if self.delta is not None:
             raise InvalidInputError("delta= does not go with quantiles: their guarantee is pure ε")
-        known = {"schema": schema, "epsilon": self.exact_epsilon, "prior": 1.0}
+        arguments = {"schema": schema, "epsilon": self.exact_epsilon, "prior": 1.0}
         counts: CountRequest
         if self.by is None:
-            counts = BinnedColumn(column=column, **known)  # type: ignore[arg-type]
+            counts = BinnedColumn(column=column, **arguments)  # type: ignore[arg-type]
         else:
-            counts = BinnedGroups(outcome=column, by=self.by, **known)  # type: ignore[arg-type]
+            counts = BinnedGroups(outcome=column, by=self.by, **arguments)  # type: ignore[arg-type]
         return QuantileCounts(
             schema=schema, column=column, number=number, probs=tuple(self.probs), counts=counts
         )
@@ -121,9 +155,31 @@ class QuantileCounts(Request):
         return self.counts.cautions
 
     def read(self, data: Any) -> Any:
+        """Return the exact counts of the bins.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        tuple of int, or a list of them by group
+        """
         return self.counts.read(data)
 
     def size_of(self, statistic: Any) -> Any:
+        """Return the public size that the counts show.
+
+        Parameters
+        ----------
+        statistic : object
+            What :meth:`read` returned.
+
+        Returns
+        -------
+        int, or a tuple by group
+        """
         return self.counts.size_of(statistic)
 
     @property
@@ -131,7 +187,31 @@ class QuantileCounts(Request):
         return self.counts.declared_size
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
-        """Values around the middle, whose deviation is ``typical`` or a quarter of the range."""
+        """Return the widths of quantiles of simulated records.
+
+        The values lie around the middle of the bounds; their standard deviation is ``guess.typical`` or a
+        quarter of the range.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        level : float
+            The probability of an interval, such as 0.95.
+        seed : int
+            Seed of the simulated records and noise.
+        guess : Guess
+            What is assumed about the records.
+
+        Returns
+        -------
+        PlannedWidth
+
+        Raises
+        ------
+        InvalidInputError
+            If the bounds do not allow ``guess.typical`` as a standard deviation.
+        """
         domain, number = self.counts.domain, self.number
         notes = guess.notes(domain.excludes_missing)
         edges = np.array(number.edges(fine=True), dtype=float)
@@ -148,15 +228,15 @@ class QuantileCounts(Request):
         inside = np.diff(np.rint(answered * np.concatenate(([0.0], below, [1.0]))).astype(int))
         counts = (*map(int, inside), *(0,) * (domain.k - len(inside)))
         counts += (size - answered,) if self.counts.leaves_out else ()
-        made = self._answer(self.counts.simulated(counts, size, seed))
-        low, high = made.interval(level)
+        answer = self._answer(self.counts.simulate_release(counts, size, seed))
+        low, high = answer.interval(level)
         probs = np.array(self.probs)
         density = np.exp(-(ndtri(probs) ** 2) / 2) / np.sqrt(2 * np.pi) / deviation
         sampling = probs * (1 - probs) / answered / density**2
         half = (np.asarray(high) - low) / 2
         noise = np.clip(1 - sampling / (half / ndtri((1 + level) / 2)) ** 2, 0, 1)
         return PlannedWidth(
-            made.names, tuple(map(float, half)), tuple(map(float, noise)), notes, unit=self.column
+            answer.names, tuple(map(float, half)), tuple(map(float, noise)), notes, unit=self.column
         )
 
     def _answer(self, counted: Any) -> QuantileAnswer:
@@ -173,5 +253,16 @@ class QuantileCounts(Request):
         )
 
     def bind(self, size: Any) -> PricedRequest:
+        """Return the guarantee for a public size, and the function that makes the answer.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            The public number of records, or that of each group.
+
+        Returns
+        -------
+        PricedRequest
+        """
         priced = self.counts.bind(size)
         return PricedRequest(priced.guarantee, lambda statistic: self._answer(priced.make(statistic)))

@@ -83,9 +83,49 @@ class Regress(Question):
         return True
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns of the formula.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        tuple of str
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> Regress("hours ~ age").columns_used(Schema({"hours": (0, 80), "age": (0, 120)}))
+        ('hours', 'age')
+        """
         return formula_columns(self.formula, schema.columns)
 
     def request(self, schema: Schema) -> Request:
+        """Return the noisy sums that the regression is computed from.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is public about the data.
+
+        Returns
+        -------
+        RegressionSums
+
+        Raises
+        ------
+        InvalidInputError
+            If the schema declares a weight or misses a column, or δ is missing.
+
+        Examples
+        --------
+        >>> from discreet import Schema
+        >>> schema = Schema({"hours": (0, 80), "age": (0, 120)})
+        >>> Regress("hours ~ age", epsilon=1, delta="1e-6").request(schema).price().epsilon
+        1.0
+        """
         if schema.weight is not None:
             raise InvalidInputError(
                 f"column {schema.weight!r} is a weight: weighted regressions are not answered yet"
@@ -123,7 +163,7 @@ class RegressionSums(SumsRequest):
                 bounds[name] = declared.bounds
             elif isinstance(declared, Category):
                 levels[name] = schema.domain(name)
-        made = regression(
+        model = regression(
             asked.formula,
             family=asked.family,
             bounds=bounds,
@@ -138,16 +178,44 @@ class RegressionSums(SumsRequest):
             per_person=schema.per_person,
         )
         if not schema.strict:
-            for coder in made.design.coders.values():
+            for coder in model.design.coders.values():
                 coder.accepting()
-        return made
+        return model
 
     def read(self, data: Any) -> Any:
-        """The data themselves: a regression takes several passes over them."""
+        """Return the data themselves: a regression reads them several times.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+
+        Returns
+        -------
+        object
+        """
         return data
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
-        """Records whose columns are spread evenly and explain nothing."""
+        """Return the widths of coefficients for simulated records.
+
+        The columns are spread evenly over their bounds and do not explain the response.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        level : float
+            The probability of an interval, such as 0.95.
+        seed : int
+            Seed of the simulated records and noise.
+        guess : Guess
+            What is assumed about the records.
+
+        Returns
+        -------
+        PlannedWidth
+        """
         model = self.regression
         notes = guess.notes(model.design.excludes, regression=True)
         records = guess.number_answered(n, model.design.excludes)
@@ -164,5 +232,16 @@ class RegressionSums(SumsRequest):
         )
 
     def bind(self, size: int) -> PricedRequest:
+        """Return the guarantee, and the function that fits the model.
+
+        Parameters
+        ----------
+        size : int
+            Not used: the price does not depend on the number of records.
+
+        Returns
+        -------
+        PricedRequest
+        """
         model = self.regression
-        return self.priced(model.guarantee, lambda data: model.fit(data, self.schema.person))
+        return self.price_with_delta_check(model.guarantee, lambda data: model.fit(data, self.schema.person))

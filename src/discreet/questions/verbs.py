@@ -1,4 +1,4 @@
-"""The verbs of Python: one function for each kind of question, for one answer without a study."""
+"""One function for each kind of question, which returns one answer without a study."""
 
 from __future__ import annotations
 
@@ -29,11 +29,25 @@ def ask(data: Any, question: Question, *, schema: SchemaLike, charge: Charge | N
     schema : Schema, mapping, or the declaration of one column
         What is public about the data.
     charge : Charge, optional
-        Who pays: a dataset of a ledger, under a request id.
+        The dataset of a ledger that is charged, under a request id.
 
     Returns
     -------
     Answer
+
+    Raises
+    ------
+    InvalidInputError
+        If the question cannot be asked under this schema.
+    DataError
+        If the data do not have the declared columns or values.
+
+    Examples
+    --------
+    >>> from discreet import Mean
+    >>> age = ask([31.0, 44.0, 52.0] * 100, Mean(epsilon=1), schema=(0, 120))
+    >>> age.names, age.guarantee.epsilon
+    (('value',), 1.0)
     """
     from discreet.questions.base import check_question
 
@@ -78,7 +92,7 @@ def proportions(
     options : mapping, optional
         Options of the mechanism.
     charge : Charge, optional
-        Who pays; without it nothing keeps count.
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
 
     Returns
     -------
@@ -125,7 +139,7 @@ def mean(
     by : str, optional
         A column of groups: the mean in each of them.
     charge : Charge, optional
-        Who pays; without it nothing keeps count.
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
 
     Returns
     -------
@@ -170,12 +184,18 @@ def quantiles(
     by : str, optional
         A public column: the quantiles within each of its groups, all for one ε.
     charge : Charge, optional
-        Who pays; without it nothing keeps count.
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
 
     Returns
     -------
     Answer
         Its ``cdf(values)`` is the distribution function, at no further price.
+
+    Examples
+    --------
+    >>> hours = quantiles([38.0, 40.0, 42.0, 20.0] * 100, schema=(0, 80), epsilon=1)
+    >>> len(hours.mean()), hours.guarantee.epsilon
+    (3, 1.0)
     """
     from discreet.questions.quantiles import Quantiles
 
@@ -213,11 +233,20 @@ def regress(
     options : mapping, optional
         Options of the fit.
     charge : Charge, optional
-        Who pays; without it nothing keeps count.
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
 
     Returns
     -------
     Fit
+        The coefficients, with ``summary()`` and ``interval(level)``.
+
+    Examples
+    --------
+    >>> people = {"hours": [20.0 + i % 40 for i in range(500)], "age": [18.0 + i % 60 for i in range(500)]}
+    >>> bounds = {"hours": (0, 80), "age": (0, 120)}
+    >>> fit = regress(people, "hours ~ age", schema=bounds, epsilon=2, delta="1e-6")
+    >>> fit.names
+    ('Intercept', 'age')
     """
     from discreet.questions.regress import Regress
 
@@ -259,11 +288,22 @@ def draw(
     options : mapping, optional
         ``draws``, ``order``, ``grid``, and options of the family such as ``sigma``.
     charge : Charge, optional
-        Who pays; without it nothing keeps count.
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
 
     Returns
     -------
     Answer
+        Its ``values`` are the draws; ``mean()`` and ``interval(level)`` account for their randomness.
+
+    Examples
+    --------
+    >>> from discreet import Schema
+    >>> smokers = draw(
+    ...     {"smoker": ["no", "yes"] * 100}, "smoker",
+    ...     schema=Schema({"smoker": ["no", "yes"]}, n=200), epsilon=1, delta="1e-6",
+    ... )
+    >>> smokers.names, smokers.values.shape
+    (('no', 'yes'), (1, 2))
     """
     from discreet.questions.draw import Draw
 
@@ -297,12 +337,21 @@ def network(
     prior : float, optional
         Dirichlet prior of every conditional distribution, one number for all values.
     charge : Charge, optional
-        Who pays; without it nothing keeps count.
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
 
     Returns
     -------
     NetworkRelease
         It has ``probability(event, given)`` with its interval, and ``sample_records``.
+
+    Examples
+    --------
+    >>> people = {"sex": ["f", "m"] * 100, "smoker": ["no", "no", "no", "yes"] * 50}
+    >>> tables = network(
+    ...     people, {"smoker": ["sex"]}, schema={"sex": ["f", "m"], "smoker": ["no", "yes"]}, epsilon=1
+    ... )
+    >>> tables.guarantee.epsilon
+    1.0
     """
     from discreet.questions.network import Network
 

@@ -21,7 +21,7 @@ DEFAULT_MISSING_RATE = 0.1
 
 @dataclass(frozen=True)
 class Guess:
-    """What is guessed of the records that a plan simulates.
+    """Assumptions about the records that a plan simulates.
 
     Parameters
     ----------
@@ -36,6 +36,34 @@ class Guess:
         The share of records without a value, where these are left out.
     shares : mapping, optional
         The shares of the values of a category by column: ``{"marital": (0.5, 0.3, 0.2)}``.
+
+    Parameters
+    ----------
+    typical : float, optional
+        For one record: the standard deviation of a number or of the errors of a Gaussian model, the share of
+        a value or of a binomial model's second value, or the mean count of a Poisson model.
+    correlation : float
+        The correlation between the columns of a regression.
+    spread : float, optional
+        The standard deviation of numbers as a fraction of their range.
+    left_out : float, optional
+        The share of records without a value, where these are left out.
+    shares : mapping, optional
+        The shares of the values of a category by column: ``{"marital": (0.5, 0.3, 0.2)}``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is outside its range.
+
+    Examples
+    --------
+    >>> Guess(typical=0.3).missing_rate
+    0.1
+    >>> Guess(spread=0.7)
+    Traceback (most recent call last):
+    ...
+    discreet.errors.InvalidInputError: spread=0.7 must be between 0 and 0.5: a deviation as a part of a range
     """
 
     typical: float | None = None
@@ -59,10 +87,10 @@ class Guess:
             raise InvalidInputError(
                 "must be a share from 0 to below 1, such as 0.1", parameter="left_out", value=self.left_out
             )
-        for column, given in self.shares.items():
-            if not all(0 <= share <= 1 for share in given) or not math.isclose(sum(given), 1, abs_tol=1e-6):
+        for column, shares in self.shares.items():
+            if not all(0 <= share <= 1 for share in shares) or not math.isclose(sum(shares), 1, abs_tol=1e-6):
                 raise InvalidInputError(
-                    f"shares of {column!r} must be between 0 and 1 and add up to 1: {given!r}"
+                    f"shares of {column!r} must be between 0 and 1 and add up to 1: {shares!r}"
                 )
 
     @property
@@ -71,11 +99,50 @@ class Guess:
         return DEFAULT_MISSING_RATE if self.left_out is None else float(self.left_out)
 
     def number_answered(self, n: int, leaves_out: bool) -> int:
-        """Return how many of n records are not left out."""
+        """Return how many of n records have a value.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        leaves_out : bool
+            Whether records without a value are left out; otherwise all n count.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> Guess(left_out=0.2).number_answered(1000, leaves_out=True)
+        800
+        """
         return max(1, n - round(self.missing_rate * n)) if leaves_out else n
 
     def notes(self, leaves_out: bool, regression: bool = False) -> tuple[tuple[str, str], ...]:
-        """Return the guess in words where it matters; raise where one was made that does not."""
+        """Return the assumptions that matter for a question, in words.
+
+        Parameters
+        ----------
+        leaves_out : bool
+            Whether records without a value are left out.
+        regression : bool
+            Whether the question is a regression.
+
+        Returns
+        -------
+        tuple of (str, str)
+
+        Raises
+        ------
+        InvalidInputError
+            If an assumption was made that the question does not use.
+
+        Examples
+        --------
+        >>> Guess(left_out=0.2).notes(leaves_out=True)
+        (('Guessed share of records without a value', '20%'),)
+        """
         if self.left_out is not None and not leaves_out:
             raise InvalidInputError(
                 "is about records without a value: declare missing='exclude' too",
@@ -93,7 +160,31 @@ NO_GUESS = Guess()
 
 
 class PlannedWidth(NamedTuple):
-    """What simulated records tell beforehand, by name: half-widths of intervals, and the noise's shares."""
+    """Expected half-widths of intervals, from simulated records.
+
+    Parameters
+    ----------
+    names : tuple of str
+        What each interval is of.
+    widths : tuple of float
+        Half of the width of each interval.
+    noise_shares : tuple of float
+        The share of each variance that is due to the noise.
+    notes : tuple of (str, str)
+        What was assumed, in words.
+    warnings : tuple of str
+        Warnings about the simulated answer.
+    unit : str
+        The unit of the widths.
+    assumed : str
+        How the records were simulated.
+
+    Examples
+    --------
+    >>> planned = PlannedWidth(("Intercept", "age"), (3.0, 0.2), (0.1, 0.4))
+    >>> planned.names[planned.widest]
+    'age'
+    """
 
     names: tuple[str, ...]
     widths: tuple[float, ...]
@@ -117,18 +208,59 @@ class PlannedWidth(NamedTuple):
 
     @staticmethod
     def average(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
-        """Return the average of several: of squared widths, and of shares."""
-        squares = [[width**2 for width in one.widths] for one in simulated]
-        shares = zip(*(one.noise_shares for one in simulated), strict=True)
+        """Return the average of several simulations: of squared widths, and of noise shares.
+
+        Parameters
+        ----------
+        simulated : sequence of PlannedWidth
+            The simulations.
+
+        Returns
+        -------
+        PlannedWidth
+
+        Examples
+        --------
+        >>> first, second = PlannedWidth(("age",), (3.0,), (0.25,)), PlannedWidth(("age",), (4.0,), (0.75,))
+        >>> both = PlannedWidth.average([first, second])
+        >>> round(both.widths[0], 4), both.noise_shares
+        (3.5355, (0.5,))
+        """
+        squares = [[width**2 for width in planned.widths] for planned in simulated]
+        shares = zip(*(planned.noise_shares for planned in simulated), strict=True)
         return simulated[0]._replace(
             widths=tuple(math.sqrt(sum(column) / len(simulated)) for column in zip(*squares, strict=True)),
             noise_shares=tuple(sum(column) / len(simulated) for column in shares),
-            warnings=tuple(dict.fromkeys(text for one in simulated for text in one.warnings)),
+            warnings=tuple(dict.fromkeys(text for planned in simulated for text in planned.warnings)),
         )
 
 
 def as_within(within: Any, unit: str) -> float:
-    """A wanted half-width: a number in the unit, or for shares a text such as ``"3 points"``."""
+    """Return a wanted half-width as a number.
+
+    Parameters
+    ----------
+    within : number or str
+        The half-width in the unit; for shares also a text such as ``"3 points"``.
+    unit : str
+        The unit of the answer: :data:`POINTS` for shares.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidInputError
+        If it is not a positive number, or is 50 points or more.
+
+    Examples
+    --------
+    >>> as_within("3 points", POINTS)
+    0.03
+    >>> as_within(2.5, "years")
+    2.5
+    """
     text = str(within).strip().removeprefix("±").strip()
     parts = re.fullmatch(r"([0-9.eE+-]+)\s*(points?|%|pp)?", text)
     try:
@@ -157,6 +289,25 @@ def as_within(within: Any, unit: str) -> float:
 def round_digits(
     value: float | Fraction, to: Callable[[Fraction], int] = math.ceil, digits: int = 3
 ) -> Fraction:
-    """Round to a few significant digits, up or down."""
+    """Round a positive number to a few significant digits.
+
+    Parameters
+    ----------
+    value : float or Fraction
+        The number.
+    to : callable
+        ``math.ceil`` rounds up, ``math.floor`` down.
+    digits : int
+        The number of significant digits.
+
+    Returns
+    -------
+    Fraction
+
+    Examples
+    --------
+    >>> round_digits(Fraction(1, 3)), round_digits(Fraction(1, 3), math.floor)
+    (Fraction(167, 500), Fraction(333, 1000))
+    """
     unit = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
     return to(Fraction(value) / unit) * unit
