@@ -32,10 +32,11 @@ from discreet.regression._newton.posterior import (
     Posterior,
     PublicSetting,
     combine_rounds,
+    latent,
     posterior,
     quick_law,
 )
-from discreet.regression._newton.rounds import Outcome, ask
+from discreet.regression._newton.rounds import Outcome, Schedule, ask
 from discreet.regression._newton.sums import RowBlock, exact_sums
 
 grids = pytest.importorskip("discreet._data.grids")
@@ -612,3 +613,178 @@ def test_a_bound_that_no_residual_reaches_clips_nothing() -> None:
     assert math.isinf(model.clip_of(model.link(design, np.zeros(4))))
     assert math.isinf(model.clip_of(model.link(design, np.zeros(4), 7.0)))
     assert model.clip_of(model.link(design, np.zeros(4), 0.5)) == 0.5
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_what_is_drawn_beside_the_curvature_has_its_law(family: str) -> None:
+    """The dispersion is drawn from a guess that the density takes back; before, σ is uniform and log φ of
+    counts normal. The scale of the prior is log-uniform, and is of slopes alone."""
+    model, made, seen, _ = seen_once(family, 1e30)  # squares that say nothing
+    centre, before = np.array([0.5, 0.2, -0.1]), np.diag([2.0, 0.3, 0.5])
+    found = LatentCurvature(model, made, seen, (centre, before), 900.0, True, learned=True)
+    matrix, free = symmetric(found.mean, 3), found.root.shape[1]
+    logs, others = [], []
+    for own, turn in ((0.0, 0.0), (-0.3, -1.0), (-0.7, 1.5)):
+        x = np.zeros((1, free + 2))
+        x[0, free:] = own, turn
+        state = found.states(x)
+        middle, spread = found.log_dispersion
+        dispersion = math.exp(middle + spread * own)
+        assert state.dispersion[0] == pytest.approx(dispersion)
+        scale = 64 ** -stats.norm.cdf(turn)
+        stretch = np.diag([1.0, scale, scale])
+        law = matrix @ stretch @ before @ stretch @ matrix + dispersion * matrix + seen.variance * np.eye(3)
+        left = seen.score - matrix @ (centre - seen.point)
+        log = stats.multivariate_normal(np.zeros(3), law).logpdf(left) + own**2 / 2
+        known = math.log(dispersion) / 2 if family == "gaussian" else -((math.log(dispersion) / 0.5) ** 2) / 2
+        logs.append(float(state.log_density[0]))
+        others.append(log + known)
+    assert np.diff(logs) == pytest.approx(np.diff(others), rel=1e-6)
+
+
+def test_squares_of_counts_have_the_law_of_simulated_ones() -> None:
+    """Σ(y − λ)² of 400 counts: 2,000 of them; a false alarm has a chance of 10⁻⁶."""
+    made, rate, n = design("y ~ 1", family="poisson", bounds={"y": (0, 60)}), 3.0, 400
+    seen = LastRound(
+        np.array([math.log(rate)]), np.zeros(1), 1e-9, np.array([[n * rate]]), 1e-9, 0.0, 1e-9,
+        np.array([math.log(rate)]), 60.0, 1.0,
+    )  # fmt: skip
+    found = LatentCurvature(model_of("poisson", made), made, seen, (seen.point, np.eye(1)), float(n), True)
+    counts = np.random.default_rng(3).poisson(rate, (2000, n))
+    surprises = []
+    for square in ((counts - rate) ** 2).sum(axis=1):
+        logs = []
+        for shift in (0.0, 1.0, -1.0):
+            found.seen = seen._replace(square=float(square) + shift)
+            state = found.given(np.array([[n * rate]]), np.ones((1, 1, 1)), np.ones(1), np.zeros(1))
+            logs.append(float(state.log_density[0]))
+        variance = -1 / (logs[1] + logs[2] - 2 * logs[0])
+        surprises.append(-(logs[1] - logs[2]) / 2 * math.sqrt(variance))
+    assert abs(np.mean(surprises)) < 4.9 / math.sqrt(2000)
+    assert np.mean(np.square(surprises)) == pytest.approx(1, abs=4.9 * math.sqrt(2.5 / 2000) + 0.03)
+
+
+def test_draws_have_the_moments_that_are_known_in_closed_form() -> None:
+    model, made, seen, _ = seen_once("poisson")
+    found = LatentCurvature(model, made, seen, (seen.point, np.eye(3)), 900.0, False)
+    drawn = found.sample()
+    assert drawn.weights @ drawn.draws == pytest.approx(drawn.mean, abs=1e-9)
+    assert drawn.weights @ drawn.level == pytest.approx(drawn.curvature[0, 0])
+    assert len(np.unique(drawn.level)) > 20, "few coefficients: many curvatures"
+
+
+def test_of_many_coefficients_the_error_of_the_curvature_counts_as_noise() -> None:
+    model, made, seen, _ = seen_once("poisson")
+    found = LatentCurvature(model, made, seen, (seen.point, np.eye(3)), 900.0, True)
+    one, many = found._one(), found._many()
+    far = float((many.mean[0] ** 2).sum() + np.trace(many.covariance[0]))
+    spread = seen.curvature_variance * far / 2 * (1 + 1 / 3)  # the mean square of an entry of E·δ
+    found.seen = seen._replace(variance=seen.variance + spread)
+    assert many.covariance == pytest.approx(found._one().covariance, rel=0.02)
+    assert np.trace(many.covariance[0]) > 1.001 * np.trace(one.covariance[0])
+
+
+def test_a_prior_is_over_an_upper_end_of_the_spread_of_the_response() -> None:
+    setting = asked("gaussian", 1000, "1")
+    one = Evidence(np.zeros(2), np.zeros(2), 1.0, 1000 * np.eye(2), 1.0, 10.0, 100.0, math.inf)
+    assert np.linalg.inv(latent(setting, [one]).precision) == pytest.approx(setting.prior.covariance(0.03))
+
+
+def test_noise_on_the_curvature_of_an_earlier_round_is_noise_on_its_score() -> None:
+    """By 20,000 draws of that noise."""
+    setting, way, size = asked("binomial", 4000, "1"), np.array([0.3, -0.2]), 2
+    true = np.array([[900.0, 30.0], [30.0, 300.0]])
+    points = (np.zeros(2), way)
+    seen = [
+        Evidence(point, np.array([5.0, 7.0]), variance, true, 400.0)
+        for point, variance in zip(points, (9.0, 1e12), strict=True)
+    ]
+    found = combine_rounds(setting, seen, 4000.0)
+    generator = np.random.default_rng(1)
+    errors = symmetric(generator.normal(size=(20_000, 3)) * np.sqrt([400.0, 200.0, 400.0]), 2) @ way / 2
+    assert found.variance == pytest.approx(9 + (errors**2).sum(axis=1).mean() / size, rel=0.03)
+
+
+def test_clipped_residuals_are_straight_over_the_share_that_is_not_clipped() -> None:
+    setting = asked("gaussian", 1000, "1")
+    one = Evidence(np.zeros(2), np.array([30.0, -20.0]), 4.0, 1000 * np.eye(2), 1.0, 40.0, 1.0, 0.25)
+    found = combine_rounds(setting, [one], 1000.0)
+    inside = 1 - 2 * stats.norm.sf(0.25, scale=0.2)
+    assert found.score == pytest.approx(one.score / inside)
+    assert found.variance == pytest.approx(4 / inside**2)
+    counts = asked("poisson", 1000, "1")
+    last = replace(one, point=np.array([1.5, 0.0]), curvature=4000 * np.eye(2), clip=6.0)
+    ratio = combine_rounds(counts, [replace(last, clip=12.0), last], 1000.0).ratio
+    _, slope, scatter, _, _ = window_moments(np.array([1.5]), 6.0, 12)
+    assert ratio == pytest.approx(float(scatter[0] / slope[0]), abs=0.01)
+    assert ratio < 0.95
+
+
+def test_a_constant_that_is_moved_takes_its_noise_along() -> None:
+    setting = asked("binomial", 1000, "1")
+    one = Evidence(np.zeros(2), np.array([-300.0, 0.0]), 16.0, np.array([[250.0, 10.0], [10.0, 80.0]]), 36.0)
+    found = combine_rounds(setting, [one], 1000.0)
+    assert found.point[0] == pytest.approx(math.log(0.2 / 0.8))
+    assert found.variance == pytest.approx(16 + (0.3 / 0.25) ** 2 * 36 / 2)
+    assert found.curvature_variance == pytest.approx(36 * (0.16 / 0.25) ** 2)
+
+
+def test_a_constant_is_not_moved_beyond_what_noise_leaves_sure() -> None:
+    """More than all responses are 0 as far as the noisy sum goes: the share is three deviations of it."""
+    setting = asked("binomial", 1000, "1")
+    one = Evidence(np.zeros(2), np.array([-505.0, 0.0]), 100.0, 250 * np.eye(2), 36.0)
+    chance = 3 * 10 / 1000
+    assert combine_rounds(setting, [one], 1000.0).point[0] == pytest.approx(math.log(chance / (1 - chance)))
+
+
+def test_a_private_number_of_records_is_taken_from_the_constant_column() -> None:
+    setting = replace(asked("binomial", 1000, "1"), n=None, relation=Relation.ADD_REMOVE)
+    one = Evidence(np.zeros(2), np.zeros(2), 1.0, np.diag([210.0, 70.0]), 4.0)
+    assert latent(setting, [one]).records == pytest.approx(840)
+
+
+def test_what_the_noise_adds_is_none_without_noise_for_linear_models_too() -> None:
+    law = answered(asked("gaussian", 4000, "200"), 3).posterior
+    assert np.sqrt(np.diag(law.noise_free)) == pytest.approx(law.std(), rel=0.05)
+
+
+def test_clips_leave_room_where_errors_may_not_be_normal() -> None:
+    """Of residuals, the more records the wider, with noise in proportion; of counts, three deviations at the
+    larger rates and two of what is not known of them."""
+    made, clips = asked("gaussian", 1000, "1"), []
+    for records in (1e3, 1e6, 1e9):
+        curvature = records * np.diag([1.0, 1 / 3])
+        law = NormalLaw(np.zeros(2), np.zeros((2, 2)), curvature, records, records, dispersion=0.01)
+        clips.append(made.model.clip(law, 0.01 * records))
+    assert clips[0] < clips[1] < clips[2]  # type: ignore[operator]
+    counts = asked("poisson", 1000, "1")
+    curvature = 1000 * math.e * np.diag([1.0, 1 / 3])
+    unsure = 0.04 * np.diag([0.5, 1.5])
+    law = NormalLaw(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1000.0, dispersion=1.0)
+    assert law.unsure == pytest.approx(0.04)
+    rate = math.exp(1 + 1.5 * 0.2)
+    assert counts.model.clip(law, 1e9) == 1 + math.ceil(3 * math.sqrt(rate) + 2 * 0.2 * rate)
+
+
+def test_the_next_round_clips_by_an_upper_end_of_the_dispersion() -> None:
+    setting = asked("gaussian", 500, "1")
+    curvature = 500 * np.diag([1.0, 1 / 3])
+    one = Evidence(np.zeros(2), np.zeros(2), 1e-3, curvature, 1e-3, 20.0, 25.0, math.inf)
+    law = quick_law(setting, [one])
+    assert law.dispersion > (20 + 2 * 5) / 500
+
+
+def test_descent_without_noise_ends_at_the_maximum_likelihood() -> None:
+    """The mean of its later points, of which there are as many as it divides by."""
+    setting, block, values = with_signs("binomial", 10**6)
+    plan = Schedule((), (), descent=Fraction(1), steps=199)
+    reached = ask(
+        setting,
+        lambda link, curved: exact_sums(setting.model, setting.design, link, [block], curved),
+        SeededEntropy(1),
+        schedule=plan,
+    ).reached
+    assert reached is not None
+    rows = block.rows / setting.design.unit
+    left = rows.T @ (values - expit(rows @ reached))
+    assert np.abs(left).max() < 0.01 * len(rows)
