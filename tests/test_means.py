@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 import discreet
 import shorthand
 from discreet._declarations import Relation
+from discreet._documents.answer import load_answer
+from discreet._documents.base import write_document
 from discreet._randomness.entropy import SeededEntropy
-from discreet.errors import DataError, InvalidInputError
+from discreet.errors import CorruptReleaseError, DataError, InvalidInputError, PrivacyWarning
 from discreet.regression.means import MeanNoise
 
 pd = pytest.importorskip("pandas")
@@ -123,3 +126,44 @@ def test_a_delta_of_one_in_n_is_refused_however_n_is_told(n: Any) -> None:
     assert shorthand.mean(data, column="x", bounds=(0, 10), **asked).n == 4000
     hidden = shorthand.mean(data, column="x", bounds=(0, 10), epsilon=1, delta="0.0005", hidden=True)
     assert hidden.n is None
+
+
+def test_means_of_public_groups_cost_a_change_within_one() -> None:
+    """All replacements within a group, enumerated on the grid's ends and middle: the loss is at most ε."""
+    schema = discreet.Schema(
+        {"x": (0, 10), "g": discreet.Category(["a", "b", "c"], public=True)},
+        n=6,
+        sizes={"g": {"a": 3, "b": 3, "c": 0}},
+    )
+    frame = {"x": [1, 2, 3, 7, 8, 9], "g": ["a"] * 3 + ["b"] * 3}
+    answer = discreet.mean(frame, "x", by="g", schema=schema, epsilon=1)
+    assert answer.guarantee.relation == "within-group"
+    assert answer.guarantee.assumptions == (
+        "the 'g' of every record, and with it the size of every group, is public",
+    )
+    assert [one.released.n for one in answer.means] == [3, 3, None]
+    noise = answer.means[0].released.noise
+    rates = [noise.epsilon / noise.people / part for part in (noise.steps, noise.steps**2, 4)]
+    half = noise.steps // 2
+    ends = [0, 1, half - 1, half, -half]
+    losses = [abs(u - v) * rates[0] + abs(u * u - v * v) * rates[1] for u in ends for v in ends]
+    assert max(losses) <= 1 < max(losses) * 2
+    again = load_answer(answer.to_json())
+    assert again.names == answer.names
+    forged = json.loads(answer.to_json())
+    for part in (forged["release"], *forged["release"]["means"]):
+        part["guarantee"]["relation"], part["guarantee"]["assumptions"] = "replace-one", []
+    with pytest.raises(CorruptReleaseError):
+        load_answer(write_document("discreet/means", 1, forged["release"]))
+
+
+def test_sizes_of_public_groups_are_compared_and_cautioned() -> None:
+    columns = {"x": (0, 10), "g": discreet.Category(["a", "b"], public=True)}
+    frame = {"x": [1, 2, 3], "g": ["a", "a", "b"]}
+    with pytest.warns(PrivacyWarning, match="the number of records in each group of 'g' is read"):
+        discreet.mean(frame, "x", by="g", schema=discreet.Schema(columns, n=3), epsilon=1)
+    wrong = discreet.Schema(columns, n=3, sizes={"g": {"a": 1, "b": 2}})
+    with pytest.raises(InvalidInputError, match="sizes of 'g' are not the numbers of records"):
+        discreet.mean(frame, "x", by="g", schema=wrong, epsilon=1)
+    private = discreet.Schema({"x": (0, 10), "g": ["a", "b"]}, n=3)
+    assert discreet.mean(frame, "x", by="g", schema=private, epsilon=1).guarantee.relation == "replace-one"

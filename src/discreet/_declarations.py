@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInputError, PrivacyWarning, warn
+from discreet.errors import InvalidInputError
 
 
 class Relation(StrEnum):
@@ -418,8 +418,13 @@ def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | N
     return None
 
 
-def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
-    """The δ that a posterior draw is to reach: above 0, below 1, with a warning from 1/n on."""
+def group_assumption(column: str) -> str:
+    """Return what is assumed where the group of every record is public."""
+    return f"the {column!r} of every record, and with it the size of every group, is public"
+
+
+def as_target_delta(delta: EpsilonLike, instead: str) -> Fraction:
+    """Return the δ that is to be reached, above 0 and below 1; ``instead`` says what needs none."""
     if delta in (0, "0"):
         raise InvalidInputError(
             "delta=0 cannot be reached: the ratio of two densities has no bound; give a delta such as 1e-6, "
@@ -432,12 +437,6 @@ def as_target_delta(delta: EpsilonLike, n: int, instead: str) -> Fraction:
     if probability >= 1:
         raise InvalidInputError(
             "must be a probability above 0 and below 1, such as 1e-6", parameter="delta", value=delta
-        )
-    if probability * n >= 1:
-        warn(
-            f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits publishing "
-            "a record chosen at random; choose delta well below 1/n",
-            PrivacyWarning,
         )
     return probability
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._declarations import Relation, as_positive
+from discreet._declarations import Relation, as_positive, group_assumption
 from discreet._documents.answer import Answer, Figure, Row, Table, Words, as_count, groups_table, kept
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from discreet.distributions.quantity import Quantity
 
 _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
-
-
-def group_assumption(given: str) -> str:
-    """What is public of groups whose sizes are."""
-    return f"the {given!r} of every record, and with it the size of every group, is public"
 
 
 @dataclass(frozen=True, repr=False)

@@ -235,7 +235,7 @@ def _target(
             "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
             "for Rényi privacy of that order, or delta=1e-6"
         )
-    return Target.of(epsilon, delta, order, n, "release counts with discreet.proportions, which has delta 0")
+    return Target.of(epsilon, delta, order, n, "ask for proportions, which need no delta")
 
 
 def as_family(family: str | Family, options: dict[str, Any]) -> Family:

@@ -28,7 +28,7 @@ from discreet._numerics.enclosures import Ball, above, ball, down, enclose, up
 from discreet._numerics.search import RETREATS, boundary, certain, least
 from discreet._registry import CURVES
 from discreet._typing import EpsilonLike, FloatArray
-from discreet.errors import InvalidInputError
+from discreet.errors import InvalidInputError, PrivacyWarning, warn
 
 _LARGEST_ORDER = 1e7
 _MAX_NESTING = 40
@@ -799,7 +799,14 @@ class Target:
         if order is not None:
             return cls(budget, order=as_order(order))
         assert delta is not None
-        return cls(budget, as_target_delta(delta, n, instead))
+        probability = as_target_delta(delta, instead)
+        if probability * n >= 1:
+            warn(
+                f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits "
+                "publishing a record chosen at random; choose delta well below 1/n",
+                PrivacyWarning,
+            )
+        return cls(budget, probability)
 
     @cached_property
     def mu_squared(self) -> Fraction:

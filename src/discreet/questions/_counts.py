@@ -14,14 +14,22 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet._data import contingency, count_levels
-from discreet._declarations import EXCLUDE, Domain, Relation, as_prior, as_size, people_assumption
+from discreet._declarations import (
+    EXCLUDE,
+    Domain,
+    Relation,
+    as_prior,
+    as_size,
+    group_assumption,
+    people_assumption,
+)
 from discreet._documents.answer import as_probability
 from discreet._inference.add_remove import STRENGTH_PRIOR, LogUniform
 from discreet._inference.made_up_counts import imagined_counts, width_without
 from discreet._registry import MECHANISMS
 from discreet._text import nearest
 from discreet._typing import EpsilonLike
-from discreet.answers.conditional import ConditionalRelease, group_assumption
+from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release, publish
 from discreet.errors import DataError, InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms import Mechanism, automatic, check_options
@@ -377,14 +385,8 @@ class GroupCounts(CountRequest):
     @property
     def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
         """Sizes that were not declared are read from the data, and published."""
-        if self.sizes is not None or self.schema.hides_size:
-            return ()
-        return (
-            f"the number of records in each group of {self.by!r} is read from the data and "
-            "published as it is: "
-            "declare sizes= in the schema from what is publicly known, or ask for a table if "
-            "groups are private",
-        )
+        known = self.sizes is not None or self.schema.hides_size
+        return () if known else (sizes_caution(self.by),)
 
     def read(self, data: Any) -> list[tuple[int, ...]]:
         hidden = self.schema.hides_size
@@ -438,6 +440,14 @@ class GroupCounts(CountRequest):
             )
 
         return PricedRequest(guarantee, make)
+
+
+def sizes_caution(by: str) -> str:
+    """Return the warning about group sizes that were not declared."""
+    return (
+        f"the number of records in each group of {by!r} is read from the data and published as it is: "
+        "declare sizes= in the schema from what is publicly known, or ask for a table if groups are private"
+    )
 
 
 def mechanism_options(mechanism: str) -> set[str]:

@@ -76,7 +76,7 @@ class DiscoveredValues(SelectedRequest):
     def discovery(self) -> Discovery:
         """The mechanism that selects values."""
         assert self.delta is not None
-        return Discovery(self.epsilon, as_target_delta(self.delta, 1, "declare the values"))
+        return Discovery(self.epsilon, as_target_delta(self.delta, "declare the values"))
 
     def read(self, data: Any) -> Any:
         return count_texts(data, self.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from discreet._registry import SENTENCES
 from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._asking import check_delta
+from discreet.questions._counts import sizes_caution
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import TEXT
 from discreet.questions.base import Question, optional, parameter
@@ -154,6 +155,25 @@ class MeanSums(SumsRequest):
     def __post_init__(self) -> None:
         _ = self.design.grid, self.design.noise
 
+    @property
+    def relation(self) -> Relation:
+        """Which pairs the sums protect: with public groups those that differ within a group."""
+        by, schema = self.question.by, self.schema
+        public = by is not None and schema.category(by, "by").public and schema.person is None
+        return Relation.WITHIN_GROUP if public and not schema.hides_size else super().relation
+
+    @property
+    def sizes(self) -> Mapping[Any, int] | None:
+        """The declared size of each group."""
+        return None if self.question.by is None else (self.schema.sizes or {}).get(self.question.by)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Sizes of public groups that were not declared are read from the data, and published."""
+        design = self.design
+        read = design.relation is Relation.WITHIN_GROUP and not design.excludes and self.sizes is None
+        return (sizes_caution(str(design.by)),) if read else ()
+
     @cached_property
     def design(self) -> MeanDesign:
         """What is summed, on which grid, with which noise."""
@@ -169,7 +189,7 @@ class MeanSums(SumsRequest):
             column=None if schema.nameless else column,
             bounds=number.bounds,
             epsilon=asked.exact_epsilon,
-            delta=None if delta is None else as_target_delta(delta, schema.size or 1, "leave delta out"),
+            delta=None if delta is None else as_target_delta(delta, "leave delta out"),
             by=asked.by,
             groups=groups,
             missing=missing,
@@ -192,7 +212,14 @@ class MeanSums(SumsRequest):
         -------
         tuple
         """
-        return self.design.sums(data)
+        sums, total = self.design.sums(data)
+        within = self.design.relation is Relation.WITHIN_GROUP and not self.design.excludes
+        if within and self.sizes is not None and any(sums[g][0] != size for g, size in self.sizes.items()):
+            raise InvalidInputError(
+                f"sizes of {self.design.by!r} are not the numbers of records in these groups: correct them, "
+                "or leave them out to have them read and published"
+            )
+        return sums, total
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
         """Return the widths of a mean of simulated records.

@@ -37,6 +37,7 @@ from discreet._declarations import (
     as_positive,
     as_rational,
     as_real,
+    group_assumption,
     people_assumption,
     people_bound,
 )
@@ -390,10 +391,11 @@ class Means(Answer):
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
-        """All groups have the same column, bounds, noise and guarantee, and a private number of records."""
+        """All groups have one column, bounds, noise and guarantee; sizes only where they are public."""
         super().check_parts()
         alike = {(one.column, one.bounds, one.released.noise) for one in self.means}
-        if len(alike) > 1 or any(one.released.n is not None for one in self.means):
+        within = self.guarantee.relation is Relation.WITHIN_GROUP
+        if len(alike) > 1 or (not within and any(one.released.n is not None for one in self.means)):
             raise ValueError("the groups do not belong together")
         for one in self.means:
             if one.guarantee != self.guarantee:
@@ -401,9 +403,15 @@ class Means(Answer):
             one.check_parts()
 
     def cost(self) -> Guarantee:
-        """A record that moves to another group changes the sums of two; one that is added those of one."""
+        """A record that moves to another group changes the sums of two; one that is added those of one.
+
+        Where groups are public none moves, which the document then says.
+        """
+        noise = self.means[0].released.noise
+        if self.guarantee.relation is Relation.WITHIN_GROUP:
+            return noise.cost(hides_size=False).within_group(group_assumption(self.by))
         hides = self.guarantee.relation is Relation.ADD_REMOVE
-        return self.means[0].released.noise.cost(hides, 1 if hides else 2)
+        return noise.cost(hides, 1 if hides else 2)
 
     def upgrade(self) -> Means:
         """Return it with the bound on the records of a person, for which its noise was made."""
@@ -459,10 +467,13 @@ class MeanDesign:
 
     @cached_property
     def noise(self) -> MeanNoise:
-        """One record that moves to another group leaves one and enters another: two changes of one record."""
+        """One record that moves to another group leaves one and enters another: two changes of one record.
+
+        Within public groups none moves.
+        """
         people = self._most
         squared = None if self.delta is None else largest_gaussian(self.epsilon, self.delta)
-        if self.groups is not None and self.relation is not Relation.ADD_REMOVE:
+        if self.groups is not None and self.relation not in (Relation.ADD_REMOVE, Relation.WITHIN_GROUP):
             if squared is None:
                 people *= 2
             else:
@@ -473,12 +484,14 @@ class MeanDesign:
     def guarantee(self) -> Guarantee:
         """What is promised about all sums together."""
         people, most = self.person is not None and self.relation is not Relation.ADD_REMOVE, self._most
+        within = self.relation is Relation.WITHIN_GROUP
+        assumed = (people_assumption(most, self.person),) if people else ()
         return Guarantee(
             self.epsilon,
             Relation.REPLACE_PERSON if people else self.relation,
             self.delta or Fraction(0),
             BASIS,
-            (people_assumption(most, self.person),) if people else (),
+            (group_assumption(str(self.by)),) if within else assumed,
             curve=None if self.delta is None else Gaussian(largest_gaussian(self.epsilon, self.delta)),
             unit=self.person if people else None,
         )
@@ -527,16 +540,17 @@ class MeanDesign:
         self, cells: Mapping[Any, tuple[int, int, int]], total: int, source: Source = OS_ENTROPY
     ) -> Any:
         """The noisy sums and what they say: a :class:`Mean`, or :class:`Means` of groups."""
-        public = self.groups is None and not self.excludes and self.relation is not Relation.ADD_REMOVE
+        within = self.relation is Relation.WITHIN_GROUP
+        whole = self.groups is None and self.relation is not Relation.ADD_REMOVE
+        public = (whole or within) and not self.excludes
         private = type(source) is not SeededEntropy
         promised = self.guarantee if private else Guarantee(None, basis="a simulation: not private")
         found = []
         for count, first, second in cells.values():
             drawn = self.noise.draw(source)
-            noisy = 0 if public else count + drawn[2]
-            sums = NoisySums(
-                first + drawn[0], second + drawn[1], noisy, total if public else None, self.noise
-            )
+            size = (count if within else total) or None if public else None
+            noisy = 0 if size else count + drawn[2]
+            sums = NoisySums(first + drawn[0], second + drawn[1], noisy, size, self.noise)
             law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), promised)
             found.append(replace(law, versions=VERSIONS))
         if self.groups is None:

@@ -251,7 +251,7 @@ class OPSLogisticRegression(DrawingEstimator):
                     "such as 1e-9; sampler='rejection' needs none"
                 )
             return Fraction(0)
-        delta = least_delta(as_target_delta(self.delta, n, "use sampler='rejection'"))
+        delta = least_delta(as_target_delta(self.delta, "use sampler='rejection'"))
         return delta if sampler == "proximal" else Fraction(0)
 
     def settings_of(self, made: Any) -> dict[str, Any]:

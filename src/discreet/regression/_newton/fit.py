@@ -334,7 +334,7 @@ def regression(
         dict(bounds or {}),
         {k: tuple(one.levels) for k, one in domains.items()},
         as_epsilon(epsilon),
-        as_target_delta(delta, size or 1, "ask for counts instead, with pure epsilon"),
+        as_target_delta(delta, "ask for counts instead, with pure epsilon"),
         n=size,
         relation=kind,
         person=person,
