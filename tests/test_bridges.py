@@ -524,7 +524,7 @@ def test_the_tutorial_on_a_private_table_runs(library, long, short):
     """Its blocks, with shorter chains: the shares come out nearer to the truth than those of each cell."""
     needs(library)
     page = "tutorials/private-table-regression.md"
-    (table,), (fit,) = blocks_of(page, "import noises"), blocks_of(page, f"from discreet.{library}")
+    (table,), (fit,) = blocks_of(page, "default_rng"), blocks_of(page, f"from discreet.{library}")
     assert long in fit
     names: dict = {}
     exec(table + fit.replace(long, short), names)
