@@ -14,7 +14,7 @@ import shorthand
 from discreet._cli import main
 from discreet._documents.answer import load_answer
 from discreet._documents.base import checksum, only, parse, read_document, read_text, writable, write_document
-from discreet._json import DEEPEST, LONGEST, MOST_VALUES, Unreadable, read_json
+from discreet._json import MAX_BYTES, MAX_NESTING, MAX_VALUES, Unreadable, read_json
 from discreet._reporting.report import report
 from discreet.errors import CorruptReleaseError, TooLargeError
 from effort import processor_seconds
@@ -30,10 +30,10 @@ PURE = WRITTEN / "release-lattice-2.json"
     "text",
     [
         "[" * 10**6,
-        "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1),
+        "[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1),
         '{"a":' * 400 + "1" + "}" * 400,
-        "[" + "[]," * MOST_VALUES + "1]",
-        "x" * (LONGEST + 1),
+        "[" + "[]," * MAX_VALUES + "1]",
+        "x" * (MAX_BYTES + 1),
         '{"a": 1, "a": 1}',
         '{"a": {"b": 1, "b": 2}}',
         '{"a": NaN}',
@@ -62,8 +62,8 @@ def test_what_is_hostile_or_ambiguous_is_refused_soon_and_in_little_memory(text:
 
 def test_what_is_plain_is_read() -> None:
     assert read_json('{"a": [1, 2.5, "x", null, true]}') == {"a": [1, 2.5, "x", None, True]}
-    assert read_json("[" * DEEPEST + "]" * DEEPEST) is not None
-    assert read_json('"' + "," * 10**6 + '"') if MOST_VALUES > 10**6 else True
+    assert read_json("[" * MAX_NESTING + "]" * MAX_NESTING) is not None
+    assert read_json('"' + "," * 10**6 + '"') if MAX_VALUES > 10**6 else True
 
 
 def test_a_document_has_four_parts_and_no_more(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_a_document_has_four_parts_and_no_more(tmp_path: Path) -> None:
     with pytest.raises(CorruptReleaseError, match=r"'c\\\\n' that it cannot have"):
         only({"c\n": 1}, ("a", "b"))
     with pytest.raises(TooLargeError):
-        writable("x" * (LONGEST + 1))
+        writable("x" * (MAX_BYTES + 1))
     long = tmp_path / "long.json"
     with long.open("wb") as file:
-        file.truncate(10 * LONGEST)
+        file.truncate(10 * MAX_BYTES)
     with pytest.raises(CorruptReleaseError, match="longer"):
         read_text(long)
 

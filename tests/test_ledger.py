@@ -626,7 +626,7 @@ class TestChain:
                 yield entry
 
         zero, tenth = Budget(Fraction(0)), Budget(Fraction(1, 10))
-        assert len(list(chain.checked(rebuilt({})))) == 5
+        assert len(list(chain.check_chain(rebuilt({})))) == 5
         for change, message in (
             ({3: {"charged": zero}}, "add up"),
             ({3: {"charged": tenth, "spent": good[1].spent + tenth}}, "another amount than its guarantee"),
@@ -648,7 +648,7 @@ class TestChain:
             ({3: {"sequence": 7}}, "the row is missing"),
         ):
             with pytest.raises(CorruptLedgerError, match=message) as found:
-                list(chain.checked(rebuilt(change)))
+                list(chain.check_chain(rebuilt(change)))
             assert found.value.row == next(iter(change))
 
     def test_prices_in_zcdp_are_recomputed(self, ledger: Ledger) -> None:
@@ -662,10 +662,10 @@ class TestChain:
                 good[1], sequence=2, previous=first.hash, charged=amount, spent=amount
             ).with_hash()
             if sound:
-                assert len(list(chain.checked([first, second]))) == 2
+                assert len(list(chain.check_chain([first, second]))) == 2
             else:
                 with pytest.raises(CorruptLedgerError, match="another amount than its guarantee"):
-                    list(chain.checked([first, second]))
+                    list(chain.check_chain([first, second]))
 
     def test_no_amount_is_negative(self) -> None:
         for hostile in ("-3", "nan", "1e-99999999"):

@@ -1,4 +1,4 @@
-"""To other libraries: draws as inference data of ArviZ, and what the package of reproductions offers."""
+"""Connections to other libraries: ArviZ, probabilistic programming, and the package of reproductions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from discreet.errors import missing_extra
 def inference_data(
     draws: Mapping[str, Any], attributes: Mapping[str, Any], axes: Mapping[str, Any] | None = None
 ) -> Any:
-    """ArviZ inference data of (chain, draw, …) arrays, for ArviZ before and after 1.0.
+    """Build ArviZ inference data from (chain, draw, …) arrays, for ArviZ before and after 1.0.
 
-    ``axes`` names the further dimensions, the same of every variable, and their entries.
+    ``axes`` maps the names of the further dimensions, the same for every variable, to their entries.
     """
     try:
         import arviz
@@ -32,19 +32,19 @@ def inference_data(
 
 
 def bridge(library: str) -> Any:
-    """The door to another library, ``discreet.numpyro`` and its like: loaded when it is asked for."""
+    """Import ``discreet.numpyro`` or another bridge when it is first used."""
     from importlib import import_module
 
     return import_module(f"discreet.{library}")
 
 
 def reproductions(part: str) -> Any | None:
-    """``command`` or ``gallery`` of the package of reproductions, by its entry points; None without it."""
+    """Return ``command`` or ``gallery`` of the package of reproductions; None if it is not installed."""
     from importlib.metadata import entry_points
 
-    for found in entry_points(group="discreet.reproductions", name=part):
+    for entry_point in entry_points(group="discreet.reproductions", name=part):
         try:
-            return found.load()
+            return entry_point.load()
         except ModuleNotFoundError:  # a checkout that was installed and is gone, or lacks a package
             continue
     return None

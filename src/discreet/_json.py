@@ -1,4 +1,4 @@
-"""JSON: that of strangers, bounded before it is parsed and with one meaning only; and our values as JSON."""
+"""JSON of unknown origin, bounded before it is parsed and with one meaning only; and values as JSON."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from fractions import Fraction
 from math import isfinite, isinf
 from typing import Any
 
-LONGEST = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """Bytes of a document. Nothing longer is written either."""
-MOST_VALUES = 5_000_000
-DEEPEST = 64
+MAX_VALUES = 5_000_000
+MAX_NESTING = 64
 
 
 class Unreadable(ValueError):
-    """Why a text is not read; the words quote none of it."""
+    """Why a text cannot be read; the message quotes none of it."""
 
 
-def read_json(text: str | bytes, longest: int = LONGEST) -> Any:
-    """The value of a JSON text; :class:`Unreadable` if it is too long, too deep, ambiguous, or none.
+def read_json(text: str | bytes, longest: int = MAX_BYTES) -> Any:
+    """Parse a JSON text, or raise :class:`Unreadable` if it is too long, too deep, ambiguous or not JSON.
 
-    Memory and time are bounded by the length and the number of values, which are counted first. A key that
-    stands twice, NaN and the infinities are refused: readers disagree about them.
+    Memory and time are bounded by the length and the number of values, which are counted first. Repeated
+    keys, NaN and the infinities are refused, because readers disagree about them.
     """
     if len(text) > longest:
         raise Unreadable(f"it is longer than {longest / 2**20:g} MB")
@@ -32,27 +32,27 @@ def read_json(text: str | bytes, longest: int = LONGEST) -> Any:
             text = text.decode()
         except UnicodeDecodeError:
             raise Unreadable("the text is not UTF-8") from None
-    if sum(map(text.count, ",[{")) > MOST_VALUES:
-        raise Unreadable(f"it has more than {MOST_VALUES:,} parts")
+    if sum(map(text.count, ",[{")) > MAX_VALUES:
+        raise Unreadable(f"it has more than {MAX_VALUES:,} parts")
     try:
         value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
     except Unreadable:
         raise
     except RecursionError:
-        raise Unreadable(_DEEP) from None
+        raise Unreadable(_TOO_DEEP) from None
     except (ValueError, TypeError):
         raise Unreadable("the text is not valid JSON") from None
     level = [value]
-    for _ in range(DEEPEST):
-        if any(isinstance(one, float) and not isfinite(one) for one in level):  # 1e999
+    for _ in range(MAX_NESTING):
+        if any(isinstance(item, float) and not isfinite(item) for item in level):  # 1e999
             _no_number("")
-        level = [part for one in level for part in _parts(one)]
+        level = [part for item in level for part in _parts(item)]
         if not level:
             return value
-    raise Unreadable(_DEEP)
+    raise Unreadable(_TOO_DEEP)
 
 
-_DEEP = f"it is nested more than {DEEPEST} deep"
+_TOO_DEEP = f"it is nested more than {MAX_NESTING} deep"
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -62,10 +62,10 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise Unreadable("a key stands twice in one place")
-    return found
+    return mapping
 
 
 def _no_number(name: str) -> Any:
@@ -73,7 +73,7 @@ def _no_number(name: str) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it: exact and infinite numbers as texts, and whatever says itself how."""
+    """Convert a value to JSON: exact and infinite numbers as text, objects by a method of their own."""
     for way in ("to_json", "to_dict", "tolist"):
         if hasattr(value, way):
             return getattr(value, way)()
@@ -85,5 +85,9 @@ def as_json(value: Any) -> Any:
 
 
 def fields_as_json(thing: Any, *left_out: str) -> dict[str, Any]:
-    """The fields of a dataclass as JSON values, by their names."""
-    return {one.name: as_json(getattr(thing, one.name)) for one in fields(thing) if one.name not in left_out}
+    """Return the fields of a dataclass as JSON values, by their names."""
+    return {
+        field.name: as_json(getattr(thing, field.name))
+        for field in fields(thing)
+        if field.name not in left_out
+    }

@@ -1,4 +1,4 @@
-"""Small things about words: the nearest known one, numbers of any size, and text that is safe to print."""
+"""Helpers for text: the nearest known word, numbers of any size, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from fractions import Fraction
 from typing import Any
 
 
-def nearest(word: Any, known: Iterable[str]) -> str:
-    """What to say after "is unknown": the nearest known word, or all of them."""
-    words = [str(one) for one in known]
+def nearest(word: Any, choices: Iterable[str]) -> str:
+    """Return the end of a message about an unknown word: the nearest choice, or all of them."""
+    words = [str(choice) for choice in choices]
     near = difflib.get_close_matches(str(word).lower(), words, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known are: {', '.join(sorted(words))}"
 
 
 def about(number: float) -> str:
-    """A number in three digits, also a whole one that no double can hold."""
+    """Write a number in three digits, also a whole one that is too large for a float."""
     if isinstance(number, int) and number >= 10**300:
         return f"about 10^{math.log10(number):.0f}"
     return f"{number:.3g}"
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Without the control characters by which a level in a stranger's release could drive the terminal."""
+    """Escape control characters, by which text in a release could control the terminal."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def amount(value: Fraction | float) -> str:
-    """ε or δ for people, the same everywhere: 0.5, 1e-6."""
+    """Write ε or δ for people, the same everywhere: 0.5, 1e-6."""
     return re.sub(r"e([+-])0*", r"e\1", f"{float(value):.6g}").replace("e+", "e")
 
 
 def wrap_lines(text: str, width: int = 80) -> list[str]:
-    """The lines of a paragraph; no word is broken."""
-    kept = {"break_long_words": False, "break_on_hyphens": False}
-    lines = (textwrap.wrap(line, width, **kept) for line in text.split("\n"))  # type: ignore[arg-type]
+    """Wrap each line of a text; no word is broken."""
+    options = {"break_long_words": False, "break_on_hyphens": False}
+    lines = (textwrap.wrap(line, width, **options) for line in text.split("\n"))  # type: ignore[arg-type]
     return [part for line in lines for part in line or [""]]
 
 
 def align_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a plain table: the first column to the left, the others to the right."""
+    """Return the lines of a plain table: the first column to the left, the others to the right."""
     lines = [[printable(cell) for cell in line] for line in [header, *rows]]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return [

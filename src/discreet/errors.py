@@ -1,4 +1,4 @@
-"""The errors and warnings that people meet. Nothing here imports another module of the package but types."""
+"""The errors and warnings of the package. Only types are imported from the rest of it."""
 
 from __future__ import annotations
 
@@ -45,16 +45,32 @@ class InvalidInputError(DiscreetError, ValueError):
 
     def __init__(self, problem: str, *, parameter: str | None = None, value: Any = _UNSET) -> None:
         self.problem, self.parameter, self.value = problem, parameter, value
-        known = value is not _UNSET
-        super().__init__(self.describe(f"{parameter}={short_repr(value)}" if known else parameter))
+        has_value = value is not _UNSET
+        super().__init__(self.describe(f"{parameter}={short_repr(value)}" if has_value else parameter))
 
     @property
     def has_value(self) -> bool:
-        """Whether a value is at fault, and not that there is none."""
+        """Whether the value is at fault, rather than its absence."""
         return self.value is not _UNSET
 
     def describe(self, subject: str | None) -> str:
-        """Return the message about a parameter that is called ``subject`` where the mistake was made."""
+        """Return the message with another name for the parameter, such as a command-line option.
+
+        Parameters
+        ----------
+        subject
+            The name, with the value where there is one; None for the problem alone.
+
+        Returns
+        -------
+        str
+            The message.
+
+        Examples
+        --------
+        >>> InvalidInputError("is missing", parameter="epsilon").describe("--epsilon")
+        '--epsilon is missing'
+        """
         if subject is None:
             return self.problem
         return subject + ("" if self.problem.startswith((":", ";", ",")) else " ") + self.problem
@@ -65,7 +81,7 @@ class DataError(DiscreetError, ValueError):
 
 
 class ContributionError(DiscreetError):
-    """A record would count for more than the noise is made for: a defect of this package.
+    """A record would count for more than the noise covers: a defect of this package.
 
     Nothing was released; please report it. The message holds no data value.
     """
@@ -76,15 +92,15 @@ class NotPrivateError(DiscreetError):
 
 
 class TooLargeError(DiscreetError):
-    """The request needs more memory or time than it may take; the message says how much and what works."""
+    """The request needs more memory or time than allowed; the message says how much and what works."""
 
 
 class FileError(DiscreetError):
-    """A file is missing, cannot be read or written, or is not what its ending says. Quotes no content."""
+    """A file is missing, unreadable, unwritable, or not what its ending says. No content is quoted."""
 
 
 class EngineFailure(DiscreetError):
-    """An engine that reads data failed by an error of its own: nothing is said of the data.
+    """An engine that reads data failed by an error of its own, which says nothing about the data.
 
     Nothing was counted or charged for the question. ``engine`` and ``version`` say which engine it was,
     ``kind`` is the name of its error, ``where`` names the files that were read, and ``twice`` is whether a
@@ -117,7 +133,15 @@ class MissingLedgerError(LedgerError):
 
 
 class CorruptLedgerError(LedgerError):
-    """A ledger was edited, cut or rolled back. ``row`` is the first entry that does not fit, where known."""
+    """A ledger was edited, cut or rolled back.
+
+    Parameters
+    ----------
+    message
+        What is wrong and what to do.
+    row
+        The first entry that does not fit, where known.
+    """
 
     def __init__(self, message: str, row: int | None = None) -> None:
         super().__init__(message)
@@ -125,11 +149,19 @@ class CorruptLedgerError(LedgerError):
 
 
 class LedgerRefusal(DiscreetError):
-    """The ledger works and says no: nothing was charged and nothing is released."""
+    """The ledger works and refuses the request: nothing was charged and nothing is released."""
 
 
 class BudgetExceededError(LedgerRefusal):
-    """What was asked does not fit under the cap: ``spent`` + ``asked`` is more than ``cap``, exactly."""
+    """The request does not fit under the cap: ``spent`` + ``asked`` is more than ``cap``, exactly.
+
+    Parameters
+    ----------
+    message
+        What is wrong and what to do.
+    cap, spent, asked
+        The amounts, exactly.
+    """
 
     def __init__(self, message: str, cap: Any = None, spent: Any = None, asked: Any = None) -> None:
         super().__init__(message)
@@ -137,7 +169,7 @@ class BudgetExceededError(LedgerRefusal):
 
 
 class RequestConflictError(LedgerRefusal):
-    """The request id belongs to another plan already."""
+    """The request id already belongs to another plan."""
 
 
 class GuaranteeMismatchError(LedgerRefusal):
@@ -149,23 +181,83 @@ class UnknownDatasetError(DiscreetError, LookupError):
 
 
 def short_repr(value: Any, most: int = 200) -> str:
-    """Return how a value is written, cut where it is long."""
+    """Return how a value is written, cut where it is long.
+
+    Parameters
+    ----------
+    value
+        The value.
+    most
+        Greatest number of characters.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> short_repr("abcdef", most=4)
+    "'abc…"
+    """
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def how_to_install(extra: str) -> str:
-    """What to type for an optional part of the package, which is on no registry: in one place, here."""
+    """Return the command that installs an optional part of the package.
+
+    Parameters
+    ----------
+    extra
+        Name of the extra.
+
+    Returns
+    -------
+    str
+        The command.
+
+    Examples
+    --------
+    >>> how_to_install("arviz")
+    "pip install '.[arviz]' in a checkout of discreet"
+    """
     return f"pip install '.[{extra}]' in a checkout of discreet"
 
 
 def missing_extra(package: str, extra: str) -> InvalidInputError:
-    """The error where an optional package is absent."""
+    """Return the error for an optional package that is not installed.
+
+    Parameters
+    ----------
+    package
+        Name of the package.
+    extra
+        Name of the extra that installs it.
+
+    Returns
+    -------
+    InvalidInputError
+        The error, to be raised.
+
+    Examples
+    --------
+    >>> str(missing_extra("ArviZ", "arviz")).partition(":")[0]
+    'ArviZ is not installed'
+    """
     return InvalidInputError(f"{package} is not installed: {how_to_install(extra)}")
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warns at the line of whoever called this package, however deep in it we are."""
+    """Warn at the line that called this package, however deep in it the warning arises.
+
+    Parameters
+    ----------
+    message
+        What to say.
+    category
+        Class of the warning.
+    """
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("discreet."):
         frame, level = frame.f_back, level + 1
@@ -173,22 +265,46 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 class PrivacyWarning(UserWarning):
-    """A guarantee is weaker than what people take it for."""
+    """A guarantee is weaker than people may assume."""
 
 
 class NoiseWarning(UserWarning):
-    """The noise drowns the answer, as far as public parameters can tell."""
+    """Public parameters show that the noise will hide the answer."""
 
 
 def drop_exception_context(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, whose errors of ours leave with nothing behind them.
+    """Remove the context of the errors that a function raises on purpose.
 
-    ``raise … from None`` hides the exception that was being handled, and keeps it: whoever logs the whole
-    chain would log what NumPy or an engine said of a record.
+    ``raise … from None`` hides the exception that was being handled, but keeps it: a log of the whole chain
+    would hold what NumPy or an engine said about a record.
+
+    Parameters
+    ----------
+    function
+        The function.
+
+    Returns
+    -------
+    callable
+        The function, whose :class:`DiscreetError` has neither cause nor context.
+
+    Examples
+    --------
+    >>> @drop_exception_context
+    ... def read(text):
+    ...     try:
+    ...         return int(text)
+    ...     except ValueError:
+    ...         raise DataError("not a whole number") from None
+    >>> try:
+    ...     read("secret")
+    ... except DataError as error:
+    ...     print(error.__context__)
+    None
     """
 
     @functools.wraps(function)
-    def guarded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+    def call_without_context(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         try:
             return function(*arguments, **options)
         except DiscreetError as error:
@@ -197,4 +313,4 @@ def drop_exception_context(function: Callable[Arguments, Result]) -> Callable[Ar
         failure.__cause__ = failure.__context__ = None
         raise failure.with_traceback(None)
 
-    return guarded
+    return call_without_context

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from discreet._json import LONGEST, Unreadable, read_json
+from discreet._json import MAX_BYTES, Unreadable, read_json
 from discreet._text import nearest, printable
 from discreet.errors import CorruptReleaseError, TooLargeError
 
@@ -81,9 +81,9 @@ def parse(text: str | bytes) -> dict[str, Any]:
 def read_text(path: Path) -> str:
     """The text of a document's file, of which no more is read than a document may have."""
     with path.open("rb") as file:
-        content = file.read(LONGEST + 1)
-    if len(content) > LONGEST:
-        raise CorruptReleaseError(f"{str(path)!r} is not a release: it is longer than {LONGEST >> 20} MB")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise CorruptReleaseError(f"{str(path)!r} is not a release: it is longer than {MAX_BYTES >> 20} MB")
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -101,9 +101,9 @@ def only(content: Mapping[str, Any], known: Collection[str], what: str = "the re
 
 def writable(text: str) -> str:
     """The text of a new document, once it is certain that it can be read again."""
-    if len(text.encode()) > LONGEST:
+    if len(text.encode()) > MAX_BYTES:
         raise TooLargeError(
             f"the document would have {len(text.encode()) / 2**20:.0f} MB, and none is read beyond "
-            f"{LONGEST / 2**20:g}: ask for fewer levels or draws"
+            f"{MAX_BYTES / 2**20:g}: ask for fewer levels or draws"
         )
     return text

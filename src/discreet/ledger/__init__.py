@@ -1,8 +1,8 @@
-"""The durable budget: what each dataset may spend, what it has spent, and on what.
+"""The durable privacy budget: what each dataset may spend, what it has spent, and on what.
 
-``budgets`` prices guarantees in exact rationals, ``chain`` says what an entry is and when a sequence of them
-is sound, ``store`` talks to SQLite and PostgreSQL, ``book`` is the :class:`Ledger` made of them with what it
-tells, and ``charging`` is what a release does with it.
+``budgets`` prices guarantees in exact rationals, ``_chain`` defines an entry and when a sequence of entries
+is sound, ``_store`` talks to SQLite and PostgreSQL, ``book`` has the :class:`Ledger`, and ``charging`` pays
+for a release.
 """
 
 from discreet.ledger._chain import Entry

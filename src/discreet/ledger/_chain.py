@@ -23,7 +23,7 @@ from discreet.privacy.guarantee import Guarantee
 FORMAT_VERSION = 1
 ROOT = "0" * 64
 """What the first entry has for the hash of the entry before it."""
-LONGEST_LINE = 256 * 2**20
+MAX_LINE_BYTES = 256 * 2**20
 """Bytes of one line of an export, which holds a whole result."""
 Scope: TypeAlias = tuple[Relation, str | None]
 """Whom a dataset counts: the relation, and the column that tells people apart."""
@@ -165,8 +165,8 @@ def broken(row: Any, why: str) -> CorruptLedgerError:
     )
 
 
-def checked(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The entries one by one; raises at the first that breaks the chain or the arithmetic of its dataset."""
+def check_chain(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries; raise at the first that breaks the chain or the arithmetic of its dataset."""
     previous, expected = ROOT, 1
     state: dict[str, Entry] = {}
     requests: set[tuple[str, str]] = set()
@@ -269,19 +269,19 @@ def scope_after(dataset: str, scope: Scope, guarantee: Guarantee) -> Scope:
     """
     if covers(scope, guarantee):
         return scope
-    (relation, unit), own = scope, guarantee.relation
+    (relation, unit), protected = scope, guarantee.relation
     of_people = relation is Relation.REPLACE_PERSON
-    if of_people and unit is None and own is relation:
-        return own, guarantee.unit
+    if of_people and unit is None and protected is relation:
+        return protected, guarantee.unit
     counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
-    if of_people and own in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
+    if of_people and protected in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
         hint = (
             "state it for the people of this one by a declared bound, "
             f"guarantee.for_unit({unit or 'COLUMN'!r}, at_most=NUMBER), or create another dataset for it"
         )
     else:
         hint = (
-            f"it needs a dataset of its own, created with relation={str(own)!r}; the same people "
+            f"it needs a dataset of its own, created with relation={str(protected)!r}; the same people "
             "then have two budgets, which add up"
         )
     raise GuaranteeMismatchError(
@@ -332,5 +332,5 @@ def read_export(lines: Iterable[bytes]) -> Iterator[Entry]:
 
 
 def _parse(line: bytes) -> Entry | None:
-    entry = Entry.from_dict(read_json(line, LONGEST_LINE))
+    entry = Entry.from_dict(read_json(line, MAX_LINE_BYTES))
     return entry if _line(entry.to_dict()) == line else None

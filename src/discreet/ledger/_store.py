@@ -127,8 +127,8 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
 _SHOWN = ["host", "hostaddr", "port", "dbname", "service", "sslmode", "connect_timeout", "application_name"]
 
 
-def shown(url: sa.URL) -> str:
-    """An address for people: no password, and after '?' only values that cannot be one."""
+def redacted_url(url: sa.URL) -> str:
+    """Write an address without its password; after '?' only values that cannot be one are shown."""
     query = {name: value if name in _SHOWN else "***" for name, value in url.query.items()}
     return url.set(query=query).render_as_string(hide_password=True).replace("+psycopg:", ":", 1)
 
@@ -147,7 +147,7 @@ class Store:
         self.timeout = timeout
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.path = Path(str(self.url.database)).absolute()  # fixed here: the program may change its folder
-        self.name = shown(self.url)
+        self.name = redacted_url(self.url)
         if not self.is_sqlite:
             try:
                 import psycopg  # noqa: F401
@@ -373,10 +373,10 @@ def configure_sqlite(execute: Callable[[str], Any], timeout: float) -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _version(connection: sa.Connection) -> int:

@@ -1,4 +1,4 @@
-"""The ledger itself: compare, charge, store and chain in one transaction; only then does the result leave."""
+"""The ledger: compares, charges, stores and chains in one transaction before a result is returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from discreet._declarations import Relation, as_relation, as_unit
-from discreet._json import LONGEST, fields_as_json
+from discreet._json import MAX_BYTES, fields_as_json
 from discreet._typing import EpsilonLike, Result
 from discreet.errors import (
     BudgetExceededError,
@@ -36,15 +36,35 @@ from discreet.privacy.guarantee import Guarantee
 
 
 def _step(label: str) -> None:
-    """Called wherever a crash would matter; the tests put something here that kills the process."""
+    """Mark a point where a crash would matter; tests replace it by something that kills the process."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a charge did, and its result. ``hash``, kept elsewhere, later shows a rollback of the ledger.
+    """What a charge did, and its result.
 
-    ``spent`` and ``cap`` are those right after the charge. ``repeated``: the request had been charged before,
-    and ``result`` is what was stored then.
+    Parameters
+    ----------
+    dataset
+        The dataset that was charged.
+    sequence
+        Row of the entry in the ledger.
+    request_id
+        Id of the request.
+    plan_hash
+        Hash of the plan.
+    guarantee
+        The guarantee, as JSON values.
+    charged
+        The price.
+    spent, cap
+        The state of the dataset right after the charge.
+    result
+        The stored result.
+    repeated
+        Whether the request had been charged before; ``result`` is then what was stored.
+    hash
+        Hash of the entry. Kept elsewhere, it later shows a rollback of the ledger.
     """
 
     dataset: str
@@ -61,9 +81,22 @@ class Receipt:
 
     @classmethod
     def of(cls, entry: Entry, *, repeated: bool) -> Receipt:
-        """The receipt of a charge."""
-        own = {one.name: getattr(entry, one.name) for one in fields(cls) if one.name != "repeated"}
-        return cls(**own, repeated=repeated)
+        """Build the receipt of a charge.
+
+        Parameters
+        ----------
+        entry
+            The entry of the ledger.
+        repeated
+            Whether the request had been charged before.
+
+        Returns
+        -------
+        Receipt
+            The receipt.
+        """
+        values = {field.name: getattr(entry, field.name) for field in fields(cls) if field.name != "repeated"}
+        return cls(**values, repeated=repeated)
 
     def __str__(self) -> str:
         verb = "Charged earlier, not again" if self.repeated else "Charged"
@@ -73,16 +106,44 @@ class Receipt:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the result."""
+        """Return everything but the result as JSON values.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
         return fields_as_json(self, "result")
 
 
 @dataclass(frozen=True)
 class Account:
-    """The state of one dataset. ``entries`` counts its entries, ``head`` is the hash of the newest.
+    """The state of one dataset of a ledger.
 
-    ``unit`` is the column that tells apart the people whom the budget protects; None for records, and for
-    people as long as no charge has named one.
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    relation
+        Relation between neighbouring datasets that the budget protects.
+    cap, spent
+        What may be spent, and what is.
+    entries
+        Number of entries about this dataset.
+    head
+        Hash of the newest of them.
+    unit
+        Column that identifies the people whom the budget protects; None for records, and for people until a
+        charge names one.
+
+    Examples
+    --------
+    >>> cap = Budget.cap(epsilon=1)
+    >>> account = Account("survey", "replace-one", cap, cap.zero(), 1, "0" * 64)
+    >>> print(account)
+    survey: ε = 1 left of ε = 1; spent ε = 0 (replace-one)
+    >>> Account.from_dict(account.to_dict()) == account
+    True
     """
 
     dataset: str
@@ -95,7 +156,7 @@ class Account:
 
     @property
     def remaining(self) -> Budget:
-        """What is left."""
+        """The budget that is left."""
         return self.cap - self.spent
 
     def __str__(self) -> str:
@@ -104,19 +165,53 @@ class Account:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Account:
-        """Reads :meth:`to_dict`."""
+        """Build an account from what :meth:`to_dict` returned.
+
+        Parameters
+        ----------
+        content
+            The JSON values.
+
+        Returns
+        -------
+        Account
+            The account.
+        """
         dataset, relation, head = (str(content[name]) for name in ("dataset", "relation", "head"))
         cap, spent = (Budget.from_dict(content[name]) for name in ("cap", "spent"))
         return cls(dataset, relation, cap, spent, int(content["entries"]), head, content.get("unit"))
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the account as JSON values, with what remains.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
         left_out = ("unit",) if self.unit is None else ()
         return {**fields_as_json(self, *left_out), "remaining": self.remaining.to_dict()}
 
 
 @dataclass(frozen=True)
 class Price:
-    """What something would cost, and whether it fits under the cap at this moment. Nothing was spent."""
+    """What a request would cost, and whether it fits under the cap now; nothing is spent.
+
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    asked
+        The price.
+    spent, cap
+        The state of the dataset.
+
+    Examples
+    --------
+    >>> half, cap = Budget.cap(epsilon="1/2"), Budget.cap(epsilon=1)
+    >>> Price("survey", half, half, cap).fits
+    True
+    """
 
     dataset: str
     asked: Budget
@@ -125,38 +220,76 @@ class Price:
 
     @property
     def fits(self) -> bool:
+        """Whether the price fits under the cap."""
         return (self.spent + self.asked).fits(self.cap)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the price as JSON values.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
         return {**fields_as_json(self), "fits": self.fits}
 
 
 @dataclass(frozen=True)
 class Verification:
-    """A sound ledger: how many entries, the hash of the last, and remarks that are no errors."""
+    """The result of verifying a ledger that is sound.
+
+    Parameters
+    ----------
+    entries
+        Number of entries.
+    head
+        Hash of the last one.
+    notes
+        Remarks that are not errors.
+    """
 
     entries: int
     head: str
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the verification as JSON values.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
         return fields_as_json(self)
 
 
 class Ledger:
-    """Budgets that survive crashes, retries and colleagues.
+    """A database of privacy budgets that survives crashes, retries and concurrent use.
 
-    ``url``: ``"sqlite:///ledger.db"``, a plain path, or ``"postgresql://user@host/database"``. ``timeout`` is
-    how many seconds to wait for a lock or for a server that restarts.
+    Parameters
+    ----------
+    url
+        ``"sqlite:///ledger.db"``, a plain path, or ``"postgresql://user@host/database"``.
+    timeout
+        Seconds to wait for a lock, or for a server that restarts.
 
+    Examples
+    --------
     >>> import tempfile
+    >>> from fractions import Fraction
     >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
     >>> ledger.create("survey", epsilon=1).cap
     Budget(epsilon=Fraction(1, 1), delta=None, zcdp=None)
-    >>> from fractions import Fraction
     >>> receipt = ledger.spend("survey", Guarantee(Fraction(1, 3)), lambda: "42", plan={"question": "age"})
     >>> receipt.result, str(ledger.show("survey").remaining)
     (b'42', 'ε = 2/3 (≈ 0.666667)')
+    >>> again = ledger.recall("survey", receipt.request_id, plan={"question": "age"})
+    >>> again.result, again.repeated
+    (b'42', True)
+    >>> [entry.kind for entry in ledger.history("survey")], ledger.verify().entries
+    (['create', 'charge'], 2)
+    >>> ledger.price("survey", Guarantee(Fraction(1))).fits
+    False
     >>> ledger.close()
     """
 
@@ -177,7 +310,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Closes the idle connections. The ledger can still be used; it opens new ones."""
+        """Close the idle connections; a later call opens new ones."""
         self._store.close()
 
     # Datasets and their caps.
@@ -192,10 +325,36 @@ class Ledger:
         relation: Relation | str = Relation.REPLACE_ONE,
         unit: str | None = None,
     ) -> Account:
-        """A new dataset with its cap: pure ε, ε and δ, or zCDP. Makes the database if there is none.
+        """Create a dataset with its cap, and the database if there is none.
 
-        Every charge must be for ``relation``, or for one that implies it, and for ``unit``, the column that
-        tells people apart. Where people are protected and none is given, the first charge fixes it.
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+        epsilon, delta, zcdp
+            The cap: pure ε, ε and δ, or ρ of zCDP.
+        relation
+            Relation between neighbouring datasets that every charge must be for, or imply.
+        unit
+            Column that identifies people. Where people are protected and none is given, the first charge
+            fixes it.
+
+        Returns
+        -------
+        Account
+            The state of the new dataset.
+
+        Raises
+        ------
+        InvalidInputError
+            If the dataset exists already, or a value is out of range.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with Ledger(tempfile.mkdtemp() + "/ledger.db") as ledger:
+        ...     print(ledger.create("visits", zcdp="0.5", relation="replace-person", unit="patient"))
+        visits: ρ = 0.5 left of ρ = 0.5; spent ρ = 0 (replace-person by patient)
         """
         name = _as_name(dataset, "dataset")
         cap = Budget.cap(epsilon, delta, zcdp)
@@ -207,8 +366,8 @@ class Ledger:
         scope = related, as_unit(unit, related)
         attempts: set[str] = set()
 
-        def work(connection: sa.Connection) -> None:
-            there = _one(connection, _NEWEST, of_dataset=name)
+        def _insert(connection: sa.Connection) -> None:
+            there = _first_entry(connection, _NEWEST, of_dataset=name)
             if there is None:
                 attempts.add(_append(connection, name, "create", scope, cap, cap.zero(), cap.zero()).hash)
             elif there.hash not in attempts:
@@ -218,7 +377,7 @@ class Ledger:
                     value=name,
                 )
 
-        self._store.run(work, write=True, create=True)
+        self._store.run(_insert, write=True, create=True)
         return self.show(name)
 
     def set_cap(
@@ -229,10 +388,38 @@ class Ledger:
         delta: EpsilonLike | None = None,
         zcdp: EpsilonLike | None = None,
     ) -> Account:
-        """Another cap in the same unit, not below what is spent. The change is an entry of the ledger."""
+        """Change the cap of a dataset; the change is an entry of the ledger.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+        epsilon, delta, zcdp
+            The new cap, in the same unit and not below what is spent.
+
+        Returns
+        -------
+        Account
+            The state of the dataset.
+
+        Raises
+        ------
+        BudgetExceededError
+            If more is spent already.
+        InvalidInputError
+            If the cap is in another unit.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with Ledger(tempfile.mkdtemp() + "/ledger.db") as ledger:
+        ...     account = ledger.create("survey", epsilon=1)
+        ...     print(ledger.set_cap("survey", epsilon=2))
+        survey: ε = 2 left of ε = 2; spent ε = 0 (replace-one)
+        """
         cap = Budget.cap(epsilon, delta, zcdp)
 
-        def work(connection: sa.Connection) -> None:
+        def _change_cap(connection: sa.Connection) -> None:
             last = _state(connection, dataset)
             if cap.unit != last.cap.unit:
                 raise InvalidInputError(
@@ -240,53 +427,130 @@ class Ledger:
                     "create another dataset; the same people then have two budgets, which add up"
                 )
             if not last.spent.fits(cap):
-                said = f"the cap of dataset={dataset!r} cannot be {cap}: {last.spent} is spent already"
-                raise BudgetExceededError(said, cap, last.spent, cap.zero())
+                message = f"the cap of dataset={dataset!r} cannot be {cap}: {last.spent} is spent already"
+                raise BudgetExceededError(message, cap, last.spent, cap.zero())
             if cap != last.cap:
                 _append(connection, dataset, "cap", last.scope, cap, cap.zero(), last.spent)
 
-        self._store.run(work, write=True)
+        self._store.run(_change_cap, write=True)
         return self.show(dataset)
 
     def datasets(self) -> list[str]:
-        """The names of all datasets, in the order of their creation."""
+        """Return the names of all datasets, in the order of their creation.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
         return list(self._store.run(lambda connection: connection.scalars(_CREATED).all()))
 
     def show(self, dataset: str) -> Account:
-        """Cap, spent and remaining budget of a dataset."""
+        """Return the cap, the spent and the remaining budget of a dataset.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+
+        Returns
+        -------
+        Account
+            Its state.
+
+        Raises
+        ------
+        UnknownDatasetError
+            If the ledger has no such dataset.
+        """
         count = sa.select(sa.func.count()).where(ENTRIES.c.dataset == dataset)
         last, entries = self._read(dataset, lambda connection, last: (last, connection.scalar(count) or 0))
         relation, unit = last.scope
         return Account(dataset, str(relation), last.cap, last.spent, entries, last.hash, unit)
 
     def history(self, dataset: str) -> list[Entry]:
-        """All entries of a dataset, oldest first."""
-        return self._read(dataset, lambda connection, _: list(_every(connection, dataset)))
+        """Return all entries of a dataset, oldest first.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+
+        Returns
+        -------
+        list of Entry
+            The entries.
+        """
+        return self._read(dataset, lambda connection, _: list(_all_entries(connection, dataset)))
 
     def receipt(self, dataset: str, request_id: str) -> Receipt | None:
-        """The receipt of a request by its id alone, for whoever shows it; :meth:`recall` is for a retry."""
+        """Return the receipt of a request by its id alone, to show it; :meth:`recall` is for a retry.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+        request_id
+            Id of the request.
+
+        Returns
+        -------
+        Receipt or None
+            The receipt, if there is one.
+        """
         if not request_id.isprintable():  # no such id was ever charged, and a database may choke on it
             return None
         asked = {"of_dataset": dataset, "of_request": request_id}
-        found = self._read(dataset, lambda connection, _: _one(connection, _REQUEST, **asked))
-        return None if found is None else Receipt.of(found, repeated=False)
+        entry = self._read(dataset, lambda connection, _: _first_entry(connection, _REQUEST, **asked))
+        return None if entry is None else Receipt.of(entry, repeated=False)
 
     def receipt_of(self, document: str | bytes) -> Receipt | None:
-        """The receipt of the charge whose result is this document, to the byte; None if there is none."""
+        """Return the receipt of the charge whose result is this document, byte for byte.
+
+        Parameters
+        ----------
+        document
+            Text or bytes of a release.
+
+        Returns
+        -------
+        Receipt or None
+            The receipt, if there is one.
+        """
         if not isinstance(document, str | bytes):
             raise InvalidInputError("document must be the text or the bytes of a release")
         query = _ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1)
-        found = self._store.run(lambda connection: _one(connection, query))
-        return None if found is None else Receipt.of(found, repeated=False)
+        entry = self._store.run(lambda connection: _first_entry(connection, query))
+        return None if entry is None else Receipt.of(entry, repeated=False)
 
     def _read(self, dataset: str, work: Callable[[sa.Connection, Entry], Result]) -> Result:
-        """``work`` in one transaction, given the newest entry of a dataset, which there must be."""
+        """Run ``work`` in one transaction with the newest entry of a dataset, which must exist."""
         return self._store.run(lambda connection: work(connection, _state(connection, dataset)))
 
     # Spending.
 
     def price(self, dataset: str, *guarantees: Guarantee | Budget) -> Price:
-        """What the guarantees would cost together, and whether that fits. Spends and promises nothing."""
+        """Price guarantees together, without spending or reserving anything.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+        *guarantees
+            The guarantees, or their prices.
+
+        Returns
+        -------
+        Price
+            What they cost, and whether that fits.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no guarantee.
+        GuaranteeMismatchError
+            If a guarantee has no price in the unit of the cap, or is for another relation.
+        """
         if not guarantees:
             raise InvalidInputError("guarantees are missing: price needs at least one")
         last = self._read(dataset, lambda _, last: last)
@@ -298,10 +562,30 @@ class Ledger:
         return Price(dataset, asked, last.spent, last.cap)
 
     def recall(self, dataset: str, request_id: str, *, plan: Mapping[str, Any]) -> Receipt | None:
-        """The receipt and result of a request that was charged already, or None. Opens no data."""
+        """Return the receipt and result of a request that was charged already; opens no data.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+        request_id
+            Id of the request.
+        plan
+            The public parameters of the question.
+
+        Returns
+        -------
+        Receipt or None
+            The receipt, if there is one.
+
+        Raises
+        ------
+        RequestConflictError
+            If the id belongs to another plan.
+        """
         name, plan_hash = _as_name(request_id, "request_id"), digest(as_canonical(plan, "plan"))
-        found = self._read(dataset, lambda connection, _: _find(connection, dataset, name, plan_hash))
-        return None if found is None else Receipt.of(found, repeated=True)
+        entry = self._read(dataset, lambda connection, _: _find(connection, dataset, name, plan_hash))
+        return None if entry is None else Receipt.of(entry, repeated=True)
 
     def spend(
         self,
@@ -313,18 +597,55 @@ class Ledger:
         request_id: str | None = None,
         begun: datetime | None = None,
     ) -> Receipt:
-        """Charges the guarantee to the dataset and returns the result of ``compute``, in this order.
+        """Charge a guarantee to a dataset, then return the result of ``compute``.
 
-        ``plan`` holds the public parameters that say what is asked. ``compute`` runs outside of any
-        transaction, after a first look whether the charge can fit; nothing of what it returns leaves before
-        the charge and the result are committed together. When ``compute`` raises, nothing is charged.
+        Nothing of the result leaves before the charge and the result are committed together. When ``compute``
+        raises, nothing is charged.
 
-        The same ``request_id`` with the same plan returns the stored result and charges nothing; with another
-        plan it is refused. Without an id a random one is made: it is in the receipt, and in the
-        ``request_id`` of a :class:`discreet.errors.LedgerError`.
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+        guarantee
+            The guarantee of the result.
+        compute
+            Function that makes the result. It runs outside of any transaction, after a check that the charge
+            can fit.
+        plan
+            The public parameters that say what is asked.
+        request_id
+            Id of the request. The same id with the same plan returns the stored result and charges nothing;
+            with another plan it is refused. Without one a random id is made, which is in the receipt and in
+            the ``request_id`` of a :class:`discreet.errors.LedgerError`.
+        begun
+            When the request was made. The ledger keeps its hour, not when the computation ended, because how
+            long that took may depend on the data.
 
-        ``begun`` is when the request was made: the ledger keeps its hour, and not when the computation was
-        done, because how long that took may depend on the data.
+        Returns
+        -------
+        Receipt
+            The receipt with the result.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the charge does not fit under the cap.
+        RequestConflictError
+            If the id belongs to another plan.
+        LedgerError
+            If the ledger cannot be used.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from fractions import Fraction
+        >>> third = Guarantee(Fraction(1, 3))
+        >>> with Ledger(tempfile.mkdtemp() + "/ledger.db") as ledger:
+        ...     account = ledger.create("survey", epsilon=1)
+        ...     first = ledger.spend("survey", third, lambda: "42", plan={"question": "age"}, request_id="a")
+        ...     again = ledger.spend("survey", third, lambda: "43", plan={"question": "age"}, request_id="a")
+        >>> again.result, again.repeated, str(again.spent)
+        (b'42', True, 'ε = 1/3 (≈ 0.333333)')
         """
         begun = datetime.now(UTC) if begun is None else begun
         name = secrets.token_hex(16) if request_id is None else _as_name(request_id, "request_id")
@@ -334,27 +655,27 @@ class Ledger:
         asked_for = {"request_id": name, "plan_hash": plan_hash, "plan": dict(plan), "guarantee": terms}
         attempts: set[str] = set()
 
-        def earlier(connection: sa.Connection, last: Entry) -> Receipt | None:
-            """The receipt of this request, if it was charged already; else it must fit."""
-            found = _find(connection, dataset, name, plan_hash)
-            if found is None:
+        def _earlier_receipt(connection: sa.Connection, last: Entry) -> Receipt | None:
+            """Return the receipt of this request if it was charged already; else check that it fits."""
+            charged_entry = _find(connection, dataset, name, plan_hash)
+            if charged_entry is None:
                 _check_affordable(last, guarantee)
                 return None
-            if price_of(guarantee, last.cap.unit) != found.charged:
-                raise _conflict(found)
-            return Receipt.of(found, repeated=found.hash not in attempts)
+            if price_of(guarantee, last.cap.unit) != charged_entry.charged:
+                raise _conflict(charged_entry)
+            return Receipt.of(charged_entry, repeated=charged_entry.hash not in attempts)
 
-        def look(connection: sa.Connection, last: Entry) -> Receipt | None:
-            found = earlier(connection, last)
-            if found is None:
+        def _check(connection: sa.Connection, last: Entry) -> Receipt | None:
+            receipt = _earlier_receipt(connection, last)
+            if receipt is None:
                 _warn_of_assumptions(connection, last, guarantee)
-            return found
+            return receipt
 
-        def charge(connection: sa.Connection) -> Receipt:
+        def _charge(connection: sa.Connection) -> Receipt:
             _step("locked")
             last = _state(connection, dataset)
-            if (found := earlier(connection, last)) is not None:
-                return found
+            if (receipt := _earlier_receipt(connection, last)) is not None:
+                return receipt
             _step("compared")
             scope = scope_after(dataset, last.scope, guarantee)
             asked = price_of(guarantee, last.cap.unit)
@@ -364,13 +685,13 @@ class Ledger:
             _step("inserted")
             return Receipt.of(entry, repeated=False)
 
-        if (found := self._read(dataset, look)) is not None:
-            return found
+        if (stored := self._read(dataset, _check)) is not None:
+            return stored
         _step("checked")
         result = _as_bytes(compute())
         _step("computed")
         try:
-            receipt = self._store.run(charge, write=True)
+            receipt = self._store.run(_charge, write=True)
         except LedgerError as error:
             error.request_id = name
             advice = f"No result has left; try again with request_id={name!r}, which charges at most once"
@@ -382,16 +703,57 @@ class Ledger:
     # Soundness.
 
     def verify(self, *, expect: str | Iterable[str] = ()) -> Verification:
-        """Recomputes every hash and sum; raises :class:`.CorruptLedgerError` at the first bad row.
+        """Recompute every hash and every sum.
 
-        A ledger that was put back to an older copy is sound in itself. ``expect``, the hash of a receipt or
-        several, says which entries must still be there.
+        Parameters
+        ----------
+        expect
+            Hashes of receipts whose entries must be there. A ledger that was put back to an older copy is
+            sound in itself; these show it.
+
+        Returns
+        -------
+        Verification
+            Number of entries, hash of the last, and remarks.
+
+        Raises
+        ------
+        CorruptLedgerError
+            At the first row that does not fit, or if an expected entry is missing.
         """
         wanted = frozenset([expect] if isinstance(expect, str) else expect)
-        return self._store.run(lambda connection: _verification(_every(connection), wanted))
+        return self._store.run(lambda connection: _verification(_all_entries(connection), wanted))
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Verification:
-        """Verifies the ledger and writes it to a new file, one line of canonical JSON per entry."""
+        """Verify the ledger and write it to a new file, one line of canonical JSON per entry.
+
+        Parameters
+        ----------
+        path
+            The file.
+        overwrite
+            Whether it may exist already.
+
+        Returns
+        -------
+        Verification
+            The verification of the file.
+
+        Raises
+        ------
+        FileError
+            If the file exists or cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with Ledger(folder + "/ledger.db") as ledger:
+        ...     account = ledger.create("survey", epsilon=1)
+        ...     exported = ledger.export(folder + "/ledger.jsonl")
+        >>> Ledger.verify_export(folder + "/ledger.jsonl", expect=account.head) == exported
+        True
+        """
         target = Path(path)
         if target.exists() and not overwrite:
             raise FileError(
@@ -399,28 +761,48 @@ class Ledger:
             )
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
-        def work(connection: sa.Connection) -> None:
+        def _write(connection: sa.Connection) -> None:
             with draft.open("wb") as file:
-                file.writelines(chain.export_lines(chain.checked(_every(connection))))
+                file.writelines(chain.export_lines(chain.check_chain(_all_entries(connection))))
                 file.flush()
                 os.fsync(file.fileno())
 
         try:
-            self._store.run(work)
-            found = self.verify_export(draft)
+            self._store.run(_write)
+            verification = self.verify_export(draft)
             os.replace(draft, target)
         except OSError as error:
             raise FileError(f"path={str(target)!r} cannot be written: {error.strerror}") from None
         finally:
             draft.unlink(missing_ok=True)
-        return found
+        return verification
 
     @staticmethod
     def verify_export(path: str | os.PathLike[str], *, expect: str | Iterable[str] = ()) -> Verification:
-        """:meth:`verify` for an exported file, of which every single byte is checked."""
+        """Verify an exported file, of which every byte is checked.
+
+        Parameters
+        ----------
+        path
+            The file.
+        expect
+            Hashes of receipts whose entries must be there.
+
+        Returns
+        -------
+        Verification
+            Number of entries, hash of the last, and remarks.
+
+        Raises
+        ------
+        CorruptLedgerError
+            At the first row that does not fit, or if an expected entry is missing.
+        FileError
+            If the file cannot be read.
+        """
         try:
             with Path(path).open("rb") as file:
-                lines = iter(lambda: file.readline(chain.LONGEST_LINE), b"")
+                lines = iter(lambda: file.readline(chain.MAX_LINE_BYTES), b"")
                 return _verification(
                     chain.read_export(lines), [expect] if isinstance(expect, str) else expect
                 )
@@ -440,20 +822,20 @@ _ALL = sa.select(ENTRIES).order_by(ENTRIES.c.sequence)
 _CREATED = sa.select(ENTRIES.c.dataset).where(ENTRIES.c.kind == "create").order_by(ENTRIES.c.sequence)
 
 
-def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Entry | None:
+def _first_entry(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Entry | None:
     row = connection.execute(query, values).mappings().first()
     return None if row is None else Entry.from_row(row)
 
 
-def _every(connection: sa.Connection, dataset: str | None = None) -> Iterator[Entry]:
+def _all_entries(connection: sa.Connection, dataset: str | None = None) -> Iterator[Entry]:
     query = _ALL if dataset is None else _ALL.where(ENTRIES.c.dataset == dataset)
     return map(Entry.from_row, connection.execute(query.execution_options(yield_per=500)).mappings())
 
 
 def _state(connection: sa.Connection, dataset: str) -> Entry:
-    """The newest entry of the dataset, which holds its cap and what is spent."""
-    if isinstance(dataset, str) and (found := _one(connection, _NEWEST, of_dataset=dataset)):
-        return found
+    """Return the newest entry of the dataset, which holds its cap and what is spent."""
+    if isinstance(dataset, str) and (entry := _first_entry(connection, _NEWEST, of_dataset=dataset)):
+        return entry
     near = difflib.get_close_matches(str(dataset), connection.scalars(_CREATED).all(), n=1, cutoff=0.5)
     create = "create it first: discreet ledger create NAME --epsilon E"
     hint = f"did you mean {near[0]!r}?" if near else create
@@ -461,8 +843,8 @@ def _state(connection: sa.Connection, dataset: str) -> Entry:
 
 
 def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: str) -> Entry | None:
-    """The charge of an earlier request with this id, which must have asked for the same."""
-    entry = _one(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
+    """Return the charge of an earlier request with this id, which must have asked for the same."""
+    entry = _first_entry(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
     if entry is not None and entry.plan_hash != plan_hash:
         raise _conflict(entry)
     return entry
@@ -476,7 +858,7 @@ def _conflict(entry: Entry) -> RequestConflictError:
 
 
 def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guarantee) -> None:
-    """Says what the earlier charges of a dataset are taken for, where they do not say it themselves."""
+    """Warn what earlier charges of a dataset are assumed to protect, where they do not say it themselves."""
     earlier = f"earlier charges to dataset={last.dataset!r}"
     if scope_after(last.dataset, last.scope, guarantee) != last.scope and last.spent != last.cap.zero():
         warn(
@@ -485,7 +867,7 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guar
             PrivacyWarning,
         )
     elif last.scope[0] is Relation.REPLACE_ONE and last.is_old:
-        kinds = [(entry.plan or {}).get("question") for entry in _every(connection, last.dataset)]
+        kinds = [(entry.plan or {}).get("question") for entry in _all_entries(connection, last.dataset)]
         if number := kinds.count("conditional"):
             warn(
                 f"{number} {earlier} are conditional releases of discreet 0.1.0: they hold within public "
@@ -518,8 +900,8 @@ def _append(
     begun: datetime | None = None,
     **more: Any,
 ) -> Entry:
-    """The next entry of the chain, inserted; the caller holds the lock."""
-    head = _one(connection, _HEAD)
+    """Insert the next entry of the chain; the caller holds the lock."""
+    head = _first_entry(connection, _HEAD)
     now = datetime.now(UTC)
     hour, latest = _hour((begun or now).astimezone(UTC).isoformat()), _hour(now.isoformat())
     number, previous = 1, chain.ROOT
@@ -540,7 +922,7 @@ def _hour(time: str) -> str:
 def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verification:
     missing = set(expect)
     count, head, latest, notes = 0, chain.ROOT, "", []
-    for entry in chain.checked(entries):
+    for entry in chain.check_chain(entries):
         missing.discard(entry.hash)
         if latest and _hour(entry.time) < _hour(latest):
             notes.append(
@@ -572,6 +954,6 @@ def _as_bytes(result: bytes | str) -> bytes:
     if not isinstance(result, bytes | str):
         raise InvalidInputError("compute must return bytes or text; nothing was charged")
     content = result.encode() if isinstance(result, str) else result
-    if len(content) > LONGEST:
-        raise TooLargeError(f"the result has more than {LONGEST >> 20} MB, which no ledger keeps")
+    if len(content) > MAX_BYTES:
+        raise TooLargeError(f"the result has more than {MAX_BYTES >> 20} MB, which no ledger keeps")
     return content

@@ -19,10 +19,23 @@ MAX_BITS = 13_000
 
 @dataclass(frozen=True)
 class Budget:
-    """An amount in one of three units: pure ε; (ε, δ) under basic composition; ρ of zCDP.
+    """An amount of privacy budget: pure ε; (ε, δ) under basic composition; or ρ of zCDP.
 
-    A cap, what is spent, and the price of a request are all budgets of the same unit. The parts that the unit
+    A cap, what is spent, and the price of a request are budgets of the same unit. The parts that the unit
     does not have are None.
+
+    Parameters
+    ----------
+    epsilon, delta, zcdp
+        The parts, exactly.
+
+    Examples
+    --------
+    >>> half = Budget(epsilon=Fraction(1, 2))
+    >>> str(half + half), half.fits(Budget(epsilon=Fraction(1)))
+    ('ε = 1', True)
+    >>> Budget.cap(epsilon=1, delta="1e-6").unit
+    'epsilon+delta'
     """
 
     epsilon: Fraction | None = None
@@ -40,14 +53,41 @@ class Budget:
         delta: EpsilonLike | None = None,
         zcdp: EpsilonLike | None = None,
     ) -> Budget:
-        """The cap that a person asks for: ε, or ε and δ, or ρ."""
+        """Build the cap of a dataset: ε, or ε and δ, or ρ.
+
+        Parameters
+        ----------
+        epsilon
+            ε, alone or with ``delta``.
+        delta
+            δ, below 1.
+        zcdp
+            ρ of zero-concentrated differential privacy, alone.
+
+        Returns
+        -------
+        Budget
+            The cap.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is none of the three combinations, or a value is out of range.
+
+        Examples
+        --------
+        >>> print(Budget.cap(epsilon="1/2"))
+        ε = 0.5
+        >>> print(Budget.cap(zcdp="0.5"))
+        ρ = 0.5
+        """
         if (epsilon is None) == (zcdp is None) or (zcdp is not None and delta is not None):
             raise InvalidInputError(
                 "a cap is epsilon (pure), epsilon and delta, or zcdp: give one of these three, "
                 "such as epsilon=1, or epsilon=1 with delta='1e-6', or zcdp='0.5'"
             )
-        given = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
-        cap = cls(**{name: as_epsilon(value, name) for name, value in given.items() if value is not None})
+        amounts = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
+        cap = cls(**{name: as_epsilon(value, name) for name, value in amounts.items() if value is not None})
         if cap.delta is not None and cap.delta >= 1:
             raise InvalidInputError(
                 "must be below 1; a usual choice is far below 1/n: 1e-6", parameter="delta", value=delta
@@ -56,13 +96,43 @@ class Budget:
 
     @property
     def unit(self) -> str:
+        """The parts that the budget has, joined by ``+``: ``epsilon``, ``epsilon+delta`` or ``zcdp``."""
         return "+".join(self._parts())
 
     def zero(self) -> Budget:
+        """Return nothing spent, in the same unit.
+
+        Returns
+        -------
+        Budget
+            The zero of this unit.
+
+        Examples
+        --------
+        >>> print(Budget.cap(epsilon=1, delta="1e-6").zero())
+        ε = 0, δ = 0
+        """
         return self - self
 
     def fits(self, cap: Budget) -> bool:
-        """No part is above its part of the cap; compared exactly."""
+        """Return whether no part is above its part of the cap; compared exactly.
+
+        Parameters
+        ----------
+        cap
+            A budget of the same unit.
+
+        Returns
+        -------
+        bool
+            Whether it fits.
+
+        Examples
+        --------
+        >>> third = Budget(epsilon=Fraction(1, 3))
+        >>> (third + third + third).fits(Budget(epsilon=Fraction(1)))
+        True
+        """
         return all(value <= getattr(cap, name) for name, value in self._parts().items())
 
     def __add__(self, other: Budget) -> Budget:
@@ -77,7 +147,23 @@ class Budget:
         return ", ".join(parts).replace("= ≈", "≈")
 
     def to_dict(self) -> dict[str, str]:
-        """Exact numbers as text, such as ``{"epsilon": "1/2"}``."""
+        """Return the exact numbers as text.
+
+        Returns
+        -------
+        dict
+            The parts by their names.
+
+        Raises
+        ------
+        InvalidInputError
+            If a number has too many digits to be written.
+
+        Examples
+        --------
+        >>> Budget(epsilon=Fraction(1, 2)).to_dict()
+        {'epsilon': '1/2'}
+        """
         for name, value in self._parts().items():
             if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
                 raise InvalidInputError(
@@ -88,6 +174,23 @@ class Budget:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> Budget:
+        """Build a budget from what :meth:`to_dict` returned.
+
+        Parameters
+        ----------
+        content
+            Exact numbers as text, by the names of the parts.
+
+        Returns
+        -------
+        Budget
+            The budget.
+
+        Examples
+        --------
+        >>> Budget.from_dict({"epsilon": "1/2"})
+        Budget(epsilon=Fraction(1, 2), delta=None, zcdp=None)
+        """
         return cls(**{name: as_rational(value, name, 0, tiny=True) for name, value in content.items()})
 
     def _parts(self) -> dict[str, Fraction]:
@@ -95,7 +198,23 @@ class Budget:
 
 
 def readable(value: Fraction) -> str:
-    """The exact number: a decimal where a short one is exact, else p/q with its size."""
+    """Write an exact number for people.
+
+    Parameters
+    ----------
+    value
+        The number.
+
+    Returns
+    -------
+    str
+        A decimal where a short one is exact, else p/q with its size.
+
+    Examples
+    --------
+    >>> readable(Fraction(1, 8)), readable(Fraction(1, 3))
+    ('0.125', '1/3 (≈ 0.333333)')
+    """
     scaled = value * 10**12
     if scaled.denominator == 1 and scaled.numerator < 10**24:
         if 0 < value < Fraction(1, 10**4) and Fraction(amount(value)) == value:
@@ -108,15 +227,39 @@ def readable(value: Fraction) -> str:
 
 
 def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
-    """What the guarantee costs in the unit of a cap.
+    """Price a guarantee in the unit of a cap.
 
-    Pure: ε, if δ = 0. (ε, δ): both, which add up under basic composition. zCDP: ε²/2 if δ = 0 (Bun and
-    Steinke 2016, Proposition 1.4), or the guarantee's own ρ, whichever is less.
+    Parameters
+    ----------
+    guarantee
+        The guarantee, or its price already.
+    unit
+        ``"epsilon"``: ε, if δ = 0. ``"epsilon+delta"``: both. ``"zcdp"``: the guarantee's ρ or, if δ = 0,
+        ε²/2 (Bun and Steinke 2016, Proposition 1.4), whichever is less.
+
+    Returns
+    -------
+    Budget
+        The price.
+
+    Raises
+    ------
+    NotPrivateError
+        If the output has no guarantee.
+    GuaranteeMismatchError
+        If the guarantee has no price in this unit.
+
+    Examples
+    --------
+    >>> print(price_of(Guarantee(Fraction(1)), "zcdp"))
+    ρ = 0.5
+    >>> print(price_of(Guarantee(Fraction(1)), "epsilon+delta"))
+    ε = 1, δ = 0
     """
     if isinstance(guarantee, Guarantee):
         epsilon, delta = guarantee.exact_epsilon, guarantee.exact_delta
         if unit == "zcdp":
-            offers = [] if (own := guarantee.zcdp()) is None else [own]
+            offers = [] if (rho := guarantee.zcdp()) is None else [rho]
             if epsilon is not None and delta == 0:
                 offers.append(epsilon * epsilon / 2)
             if offers:
@@ -137,7 +280,7 @@ def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
     )
 
 
-_OTHER = "choose another mechanism"
+_CHOOSE_ANOTHER_MECHANISM = "choose another mechanism"
 _UNITS = {
     "epsilon": (
         "pure ε, which only guarantees with δ = 0 have",
@@ -145,8 +288,8 @@ _UNITS = {
     ),
     "epsilon+delta": (
         "(ε, δ), which guarantees with a finite ε have, or get by `guarantee.to_dp(delta)`",
-        _OTHER,
+        _CHOOSE_ANOTHER_MECHANISM,
     ),
-    "zcdp": ("ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have", _OTHER),
+    "zcdp": ("ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have", _CHOOSE_ANOTHER_MECHANISM),
 }
 """What the cap of a unit is in, and what to do with a guarantee that has no price in it."""

@@ -1,4 +1,4 @@
-"""A charge: which ledger pays, under which name; and the one place where an answer is paid for."""
+"""A charge names the ledger and dataset that pay for an answer; :func:`charge_once` pays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,26 @@ LedgerLike: TypeAlias = Ledger | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Charge:
-    """Who pays: a dataset of a ledger, under a request id. ``label`` names the data in the plan, if given."""
+    """Who pays for an answer: a dataset of a ledger.
+
+    Parameters
+    ----------
+    ledger
+        The ledger, or its address.
+    dataset
+        Name of the dataset in the ledger.
+    request_id
+        Id of the request. A retry with the same id and question is not charged again.
+    label
+        Name of the data in the stored plan.
+
+    Examples
+    --------
+    >>> Charge("ledger.db", "survey").plan({"question": "mean"})
+    {'question': 'mean'}
+    >>> Charge("ledger.db", "survey", label="wave 1").plan({"question": "mean"})
+    {'question': 'mean', 'data': 'wave 1'}
+    """
 
     ledger: LedgerLike
     dataset: str
@@ -27,7 +46,34 @@ class Charge:
 
     @classmethod
     def of(cls, ledger: LedgerLike | None, dataset: str | None, request_id: str | None) -> Charge | None:
-        """The charge of a call; None without a ledger."""
+        """Build the charge of a call.
+
+        Parameters
+        ----------
+        ledger
+            The ledger, its address, or None.
+        dataset
+            Name of the dataset in the ledger.
+        request_id
+            Id of the request.
+
+        Returns
+        -------
+        Charge or None
+            None without a ledger.
+
+        Raises
+        ------
+        InvalidInputError
+            If a dataset or request id is given without a ledger, or a ledger without a dataset.
+
+        Examples
+        --------
+        >>> Charge.of("ledger.db", "survey", None)
+        Charge(ledger='ledger.db', dataset='survey', request_id=None, label=None)
+        >>> Charge.of(None, None, None) is None
+        True
+        """
         if ledger is None:
             if dataset is not None or request_id is not None:
                 raise InvalidInputError("dataset and request_id belong to a ledger: pass ledger= as well")
@@ -37,25 +83,64 @@ class Charge:
         return cls(ledger, dataset, request_id)
 
     def plan(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """The plan as the ledger stores it."""
+        """Return the plan as the ledger stores it.
+
+        Parameters
+        ----------
+        plan
+            The public parameters of the question.
+
+        Returns
+        -------
+        dict
+            The plan, with the label of the data if there is one.
+        """
         return dict(plan) if self.label is None else {**plan, "data": self.label}
 
     def recall(self, plan: Mapping[str, Any]) -> Receipt | None:
-        """What was charged for the same plan under this id already."""
+        """Look up an earlier charge for the same plan under this request id.
+
+        Parameters
+        ----------
+        plan
+            The public parameters of the question.
+
+        Returns
+        -------
+        Receipt or None
+            Its receipt, if there is one.
+
+        Raises
+        ------
+        RequestConflictError
+            If the id belongs to another plan.
+        """
         if self.request_id is None:
             return None
         with _open(self.ledger) as book:
             return book.recall(self.dataset, self.request_id, plan=self.plan(plan))
 
 
-def charged(
+def charge_once(
     charge: Charge, plan: Mapping[str, Any], prepare: Callable[[], tuple[Guarantee, Callable[[], str]]]
 ) -> Receipt:
-    """The stored result of this request, or the result of a new one that has been charged.
+    """Return the stored result of this request, or charge for a new one.
 
-    ``plan`` is what is asked, in public parameters: it alone decides whether a second request with the same
-    id is a retry of the first. ``prepare`` gives the price and the function that makes the result; it is not
-    called for a retry, which therefore opens no data.
+    Parameters
+    ----------
+    charge
+        Who pays.
+    plan
+        The public parameters of the question. They alone decide whether a second request with the same id is
+        a retry of the first.
+    prepare
+        Function that returns the guarantee and the function that makes the result. It is not called for a
+        retry, which therefore opens no data.
+
+    Returns
+    -------
+    Receipt
+        The receipt with the result.
     """
     labelled = charge.plan(plan)
     with _open(charge.ledger) as book:
@@ -72,7 +157,7 @@ def charged(
 
 @contextmanager
 def _open(ledger: LedgerLike) -> Iterator[Ledger]:
-    """The caller's ledger as it is; one that is given by its address is closed afterwards."""
+    """Yield the caller's ledger as it is; open and close one that is given by its address."""
     if not isinstance(ledger, str | os.PathLike):
         yield ledger
         return

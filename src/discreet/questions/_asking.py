@@ -18,7 +18,7 @@ from discreet._data import of_columns
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
 from discreet.errors import InvalidInputError, PrivacyWarning, warn
-from discreet.ledger.charging import Charge, charged
+from discreet.ledger.charging import Charge, charge_once
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class BoundQuestion:
             warn(caution, PrivacyWarning)
         if charge is None:
             return self._make()
-        receipt = charged(charge, self.plan(), lambda: (self.guarantee, lambda: self._make().to_json()))
+        receipt = charge_once(charge, self.plan(), lambda: (self.guarantee, lambda: self._make().to_json()))
         return replace(load_answer(receipt.result.decode()), receipt=receipt)
 
 
