@@ -29,10 +29,34 @@ _FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and
 
 @dataclass(frozen=True, repr=False)
 class ConditionalRelease(Answer):
-    """P(outcome | group): one private posterior for each group, None for a group without records.
+    """Private shares of an outcome within public or private groups: P(outcome | group).
 
-    ``sizes`` are the numbers of records in the groups, which are public; the posterior of an empty group is
-    the prior. None where they are private.
+    Attributes
+    ----------
+    outcome : str
+        The column whose shares were released.
+    given : str
+        The column of the groups.
+    groups : tuple
+        The values of ``given``.
+    sizes : tuple of int or None
+        The public number of records in each group; None where these numbers are private.
+    releases : tuple of Release or None
+        One release for each group; None for a group without records, whose posterior is the prior.
+    guarantee : Guarantee
+        What protects all groups together.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> columns = {"smoker": ["no", "yes"], "region": discreet.Category(["north", "south"], public=True)}
+    >>> schema = discreet.Schema(columns, n=400, sizes={"region": {"north": 200, "south": 200}})
+    >>> data = {"smoker": ["no", "yes"] * 200, "region": ["north"] * 200 + ["south"] * 200}
+    >>> groups = discreet.proportions(data, "smoker", by="region", schema=schema, epsilon=1)
+    >>> groups.names
+    (('north', 'no'), ('north', 'yes'), ('south', 'no'), ('south', 'yes'))
+    >>> groups["north"].n
+    200
     """
 
     format: ClassVar[str] = "discreet/conditional"
@@ -52,10 +76,24 @@ class ConditionalRelease(Answer):
         return self.releases[self.groups.index(group)]
 
     def pooled(self, seed: int = 0) -> Pooled:
-        """Every group's shares with strength shared between the groups: a further look at what is public.
+        """Return the shares of all groups under a hierarchical model; this costs no further privacy.
 
-        Shares of the groups are taken as draws from one Dirichlet law, which is integrated. Groups without
-        records have the posterior of a new group. ``seed`` is that of the sampler for more than two levels.
+        The shares of the groups are draws from one Dirichlet distribution, whose parameters are integrated
+        out. A group without records has the posterior of a new group.
+
+        Parameters
+        ----------
+        seed : int
+            The seed of the sampler, which is used for more than two values.
+
+        Returns
+        -------
+        Pooled
+
+        Raises
+        ------
+        InvalidInputError
+            If the sizes of the groups, or the numbers of records that have a value, are private.
         """
         from discreet._inference.pooled import pooled, released_groups
 
@@ -82,6 +120,13 @@ class ConditionalRelease(Answer):
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the shares of all groups, group after group; a group without records has draws of the prior.
 
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
         Returns
         -------
         array of shape (size, len(names))
@@ -96,9 +141,19 @@ class ConditionalRelease(Answer):
         return np.concatenate(drawn, axis=1)
 
     def shares(self, size: int = 4000, seed: int | None = 0) -> Shares:
-        """Return the shares within each group: with ``difference``, ``ratio``, ``odds_ratio``.
+        """Return draws of the shares within each group, for comparisons between groups.
 
-        A group without records has draws of the prior.
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        Shares
+            With ``difference``, ``ratio`` and ``odds_ratio``. A group without records has draws of the prior.
         """
         from discreet._inference.comparisons import Shares
 
@@ -110,31 +165,60 @@ class ConditionalRelease(Answer):
         return self.shares()
 
     def difference(self, value: Any, between: Sequence[Any]) -> Quantity:
-        """Compare a share between two groups: the first less the second.
+        """Return the share of a value in one group minus its share in another.
 
         Parameters
         ----------
         value
-            Of the column whose shares are compared.
+            A value of the outcome.
         between : pair
-            Two groups.
+            Two groups: the share in the second is subtracted from the share in the first.
 
         Returns
         -------
         Quantity
-            With ``mean``, ``std``, ``interval`` and ``probability`` that it is above 0.
+            With ``mean``, ``std``, ``interval`` and the ``probability`` that it is above 0.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> columns = {"smoker": ["no", "yes"], "region": discreet.Category(["north", "south"], public=True)}
+        >>> schema = discreet.Schema(columns, n=4000, sizes={"region": {"north": 2000, "south": 2000}})
+        >>> data = {"smoker": ["no"] * 2100 + ["yes"] * 1900, "region": ["north"] * 2000 + ["south"] * 2000}
+        >>> groups = discreet.proportions(data, "smoker", by="region", schema=schema, epsilon=1)
+        >>> bool(groups.difference("yes", ("south", "north")).mean() > 0.5)
+        True
         """
         return self._shares.difference(value, between)
 
     def ratio(self, value: Any, between: Sequence[Any]) -> Quantity:
-        """Compare a share between two groups: the first over the second.
+        """Return the share of a value in one group divided by its share in another.
 
-        Parameters and what is returned are those of :meth:`difference`.
+        Parameters
+        ----------
+        value
+            A value of the outcome.
+        between : pair
+            Two groups: the share in the first is divided by the share in the second.
+
+        Returns
+        -------
+        Quantity
         """
         return self._shares.ratio(value, between)
 
     def differences(self, level: float = 0.95) -> Table:
-        """Return a table of how the other groups differ from the first, in percentage points."""
+        """Return a table of how the other groups differ from the first, in percentage points.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Table
+        """
         return self._shares.differences(level)
 
     @property
@@ -163,7 +247,7 @@ class ConditionalRelease(Answer):
 
     @cached_property
     def _nonempty(self) -> list[Release]:
-        """Of the groups that have records."""
+        """The releases of the groups that have records."""
         return [one for one in self.releases if one is not None]
 
     @property
@@ -185,13 +269,34 @@ class ConditionalRelease(Answer):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The share of each value within each group."""
+        """Return the share of each value within each group, with its interval.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         return self._name(
             [self._prior_rows(level) if one is None else one.rows(level) for one in self.releases]
         )
 
     @kept
     def shown_rows(self, level: float = 0.95) -> list[Row]:
+        """Return the rows for displays, from the plug-in posterior where the noise cannot be accounted for.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         return self._name(
             [self._prior_rows(level) if one is None else one.shown_rows(level) for one in self.releases]
         )
@@ -211,7 +316,19 @@ class ConditionalRelease(Answer):
         ]
 
     def screen(self, level: float = 0.95) -> Table:
-        """A row for each group: of two values the last one's share, else the shares side by side."""
+        """Return the printed table, a row for each group.
+
+        Of two values it shows the share of the last, of more the shares side by side.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Table
+        """
         sizes = None if self.sizes is None else [f"{size:,}" for size in self.sizes]
         return groups_table(self.given, self.groups, self._first.levels, self.shown_rows(level), level, sizes)
 
@@ -232,7 +349,7 @@ class ConditionalRelease(Answer):
 
     @cached_property
     def _pooled_or_none(self) -> Pooled | None:
-        """The pooled groups, where there are enough of them and it takes no more than a moment."""
+        """The pooled groups, where there are three groups or more and pooling them is quick; else None."""
         if self.sizes is None or len(self.groups) < _FEW or not self._nonempty:
             return None
         levels = len(self._nonempty[0].counts)
@@ -244,13 +361,24 @@ class ConditionalRelease(Answer):
             return None
 
     def figure(self, level: float = 0.95) -> Figure | None:
-        """A line for each group, or where groups are few for each share; strength is shared where it can."""
+        """Return the intervals to draw, pooled where the groups can be pooled.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Figure or None
+            None where no group has records.
+        """
         if self._pooled_or_none is not None:
             return self._pooled_or_none.figure(level)
         return super().figure(level) if self._nonempty else None
 
     def tables(self) -> tuple[Table, ...]:
-        """The shares of few groups side by side and their differences, or groups that share strength."""
+        """Return tables for the report: pooled shares, or for few groups the shares and their differences."""
         if self._pooled_or_none is not None:
             caption = "Groups that share strength: shares as draws from one unknown law"
             return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
@@ -275,7 +403,7 @@ class ConditionalRelease(Answer):
         return {"private": self.guarantee.is_private, **super().content()}
 
     def check_parts(self) -> None:
-        """No less is claimed than the groups' releases cost; each record is in one of them."""
+        """Refuse a document whose groups disagree about sizes, values or the relation."""
         super().check_parts()
         if self.sizes is not None and self.sizes != tuple(one.n if one else 0 for one in self.releases):
             raise ValueError("the sizes of the groups are not those of their releases")
@@ -288,7 +416,7 @@ class ConditionalRelease(Answer):
             )
 
     def cost(self) -> Guarantee:
-        """That of the dearest group: each record is in one of them. Who is in which is public, or hidden."""
+        """Return the cost of the dearest group, because each record is in only one group."""
         together = parallel([one.cost() for one in self._nonempty])
         if together.relation is Relation.ADD_REMOVE:
             return together
@@ -296,13 +424,29 @@ class ConditionalRelease(Answer):
         return inside.within_group(group_assumption(self.given))
 
     def upgrade(self) -> Self:
-        """Return it as within-group: version 0.1.0 wrote replace-one where the groups are public."""
+        """Return the release with a within-group guarantee, for which version 0.1.0 wrote replace-one."""
         if self.guarantee.relation is not Relation.REPLACE_ONE:
             return self
         return replace(self, guarantee=self.guarantee.within_group(group_assumption(self.given)))
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read the release from the content of its document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        ConditionalRelease
+
+        Raises
+        ------
+        ValueError
+            If the numbers of groups, sizes and releases differ.
+        """
         sizes = content["sizes"]
         parts = [content["groups"], content["releases"], *([] if sizes is None else [sizes])]
         if len(set(map(len, parts))) != 1:

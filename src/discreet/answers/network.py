@@ -42,17 +42,48 @@ _READING = (
 
 
 def network_cost(tables: Sequence[Guarantee]) -> Guarantee:
-    """What all tables of a network cost together."""
+    """Return the guarantee of all tables of a network together.
+
+    Parameters
+    ----------
+    tables : sequence of Guarantee
+        The guarantee of each table.
+
+    Returns
+    -------
+    Guarantee
+    """
     return replace(compose(tables), basis=f"theorem: proofs/network.md, {len(tables)} tables")
 
 
 @dataclass(frozen=True, repr=False)
 class NetworkRelease(Answer):
-    """P(column | its parents) for every column, from noisy tables of the columns with their parents.
+    """A private Bayesian network: P(column | its parents) for every column, from noisy tables.
 
-    ``releases`` are the tables, each a :class:`Release` with its own part of ε. Everything else follows from
-    them: draws of networks (:meth:`networks`), any share given any others (:meth:`probability`,
-    :meth:`distribution`), and records that have never been anybody's (:meth:`sample_records`).
+    Draws of whole networks (:meth:`networks`), any conditional share (:meth:`probability`,
+    :meth:`distribution`) and synthetic records (:meth:`sample_records`) are computed from the released
+    tables and cost no further privacy.
+
+    Attributes
+    ----------
+    parents : mapping
+        Each column with the columns that it depends on.
+    releases : tuple of Release
+        The tables of columns with their parents, each with its part of ε.
+    guarantee : Guarantee
+        What protects all tables together.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> schema = discreet.Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]}, n=400)
+    >>> data = {"sex": ["f", "m"] * 200, "smoker": ["no"] * 300 + ["yes"] * 100}
+    >>> graph = {"sex": [], "smoker": ["sex"]}
+    >>> answer = discreet.network(data, graph, schema=schema, epsilon=1)
+    >>> answer.names
+    (('sex', 'f'), ('sex', 'm'), ('smoker', 'no'), ('smoker', 'yes'))
+    >>> answer.probability({"smoker": "yes"}, given={"sex": "f"}, size=500).draws.shape
+    (500,)
     """
 
     format: ClassVar[str] = "discreet/network"
@@ -79,10 +110,21 @@ class NetworkRelease(Answer):
     # ---- what can be asked: further looks at what is public, all of them free ----
 
     def networks(self, size: int = NETWORKS_DRAWN, seed: int | None = 0) -> NetworkDraws:
-        """Draws of all conditional tables from their posterior given everything that was released.
+        """Draw all conditional tables from their posterior given everything that was released.
 
-        For every table the true counts are drawn given what was published of it, exactly; then they are made
-        to agree where tables share columns; then every conditional distribution is drawn given the counts.
+        The true counts of each table are drawn exactly given what was published of it, and made to agree
+        where tables share columns. Each conditional distribution is then drawn given these counts.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        NetworkDraws
         """
         number, rng = as_positive(size, "size"), np.random.default_rng(seed)
         axes = [tuple(one.axes or {}) for one in self.releases]
@@ -104,12 +146,12 @@ class NetworkRelease(Answer):
         return NetworkDraws(self.parents, self.levels, tables)
 
     def _counts(self, release: Release, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Draws of one table's true counts, shape (size, levels…), and the prior of its distributions.
+        """Draw the true counts of one table, shape (size, values…), and the prior of its distributions.
 
-        A table's prior makes its parents' combinations even, each table anew where several have them. The
-        network's prior is that of each conditional distribution, so draws are chosen again by how much
-        likelier it makes them: Γ(α + N)/Γ(kα + N) for each combination with N records. Where the prior is
-        inferred from the table itself there is nothing to correct.
+        The prior of a table is symmetric over all its cells, the combinations of parents included. The
+        network's prior is symmetric for each conditional distribution only, so draws are resampled with the
+        ratio of the two as weights: Γ(α + N)/Γ(kα + N) for each combination with N records. A prior that is
+        inferred from the table itself needs no correction.
         """
         number = size if release.strength else 2 * size
         counts, given = release.posterior.sample_counts(number, rng)
@@ -130,7 +172,7 @@ class NetworkRelease(Answer):
         return self._draw if (size, seed) == (NETWORKS_DRAWN, 0) else self.networks(size, seed)
 
     def _known_places(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
-        """The places of the levels that each column may have: one level, or several in a list."""
+        """Return the positions of the values that each column may have: one value, or several in a list."""
         if given is not None and not isinstance(given, Mapping):
             raise InvalidInputError(
                 "must map columns to levels, such as {'sex': 'f'}", parameter=name, value=given
@@ -163,10 +205,29 @@ class NetworkRelease(Answer):
         size: int = NETWORKS_DRAWN,
         seed: int | None = 0,
     ) -> Quantity:
-        """P(event | given), such as ``probability({"income": "high"}, given={"sex": "f"})``, with interval.
+        """Compute P(event | given) with its interval.
 
-        Columns of either map to a level, or to a list of levels of which it is one. Exact for each of
-        ``size`` draws of the network, by elimination of the other columns.
+        The other columns are eliminated exactly in each draw of the network.
+
+        Parameters
+        ----------
+        event : mapping
+            Columns with a value, or with a list of values, such as ``{"income": "high"}``.
+        given : mapping, optional
+            The condition, in the same form.
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        Quantity
+
+        Raises
+        ------
+        InvalidInputError
+            If a column or value is not in the network, or ``event`` is empty.
         """
         known, asked = self._known_places(given, "given"), self._known_places(event, "event")
         if not asked:
@@ -186,7 +247,29 @@ class NetworkRelease(Answer):
         size: int = NETWORKS_DRAWN,
         seed: int | None = 0,
     ) -> Quantity:
-        """The shares of all levels of a column, among records with what is ``given``."""
+        """Compute the shares of all values of a column, among the records that satisfy a condition.
+
+        Parameters
+        ----------
+        column : str
+            A column of the network.
+        given : mapping, optional
+            The condition, such as ``{"sex": "f"}``.
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        Quantity
+            One share for each value of the column.
+
+        Raises
+        ------
+        InvalidInputError
+            If a column or value is not in the network, or ``given`` names ``column``.
+        """
         names, known = self._levels_of(column), self._known_places(given, "given")
         if column in known:
             raise InvalidInputError(f"given names {column!r}, whose distribution is asked for")
@@ -194,16 +277,49 @@ class NetworkRelease(Answer):
         return Quantity(joint / joint.sum(axis=1, keepdims=True), names)
 
     def conditional(self, column: str) -> Quantity:
-        """The table of a column given its parents: names are (level of each parent…, own level)."""
+        """Return the table of a column given its parents.
+
+        Parameters
+        ----------
+        column : str
+            A column of the network.
+
+        Returns
+        -------
+        Quantity
+            Its names are tuples: a value of each parent, then a value of the column.
+        """
         axes = [self._levels_of(name) for name in (*self.parents.get(column, ()), column)]
         drawn = self._draw.tables[column]
         return Quantity(drawn.reshape(len(drawn), -1), tuple(product(*axes)))
 
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
-        """Synthetic records as a pandas data frame: m from each of ``draws`` networks of the posterior.
+        """Draw synthetic records; no record is that of a person.
 
-        An analysis that is repeated for every value of the column ``draw`` shows how much of its result is
-        noise and chance. No record is anybody's.
+        An analysis repeated for each value of the column ``draw`` shows how much of its result is noise.
+
+        Parameters
+        ----------
+        m : int
+            The number of records from each network.
+        draws : int
+            The number of networks, drawn from the posterior.
+        seed : int, optional
+            The same seed gives the same records.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With a column ``draw`` where there are several networks.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]}, n=400)
+        >>> data = {"sex": ["f", "m"] * 200, "smoker": ["no"] * 300 + ["yes"] * 100}
+        >>> answer = discreet.network(data, {"sex": [], "smoker": ["sex"]}, schema=schema, epsilon=1)
+        >>> answer.sample_records(10, draws=3, seed=1).shape
+        (30, 3)
         """
         import pandas
 
@@ -229,7 +345,17 @@ class NetworkRelease(Answer):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The shares of the values of every column."""
+        """Return the share of each value of every column, with its interval.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         return [
             Row.of(f"{column}: {row['name']}", row)
             for column in self.parents
@@ -237,7 +363,14 @@ class NetworkRelease(Answer):
         ]
 
     def draws(self, size: int = NETWORKS_DRAWN, seed: int | None = None) -> FloatArray:
-        """Draw the shares of the values of every column, one column after the other.
+        """Draw the shares of the values of every column, column after column.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
 
         Returns
         -------
@@ -247,7 +380,19 @@ class NetworkRelease(Answer):
         return np.concatenate([drawn.joint((column,), {}) for column in self.parents], axis=1)
 
     def to_arviz(self, size: int = NETWORKS_DRAWN, seed: int | None = None) -> Any:
-        """Return draws of the shares as ArviZ inference data: a variable for each column."""
+        """Return draws of the shares as ArviZ inference data, a variable for each column.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        arviz.InferenceData
+        """
         drawn = self.networks(size, seed)
         shares = {column: drawn.joint((column,), {})[None] for column in self.parents}
         return inference_data(shares, self._attributes())
@@ -257,11 +402,22 @@ class NetworkRelease(Answer):
         return tuple(dict.fromkeys(text for one in self.releases for text in one.warnings))
 
     def figure(self, level: float = 0.95) -> Figure:
+        """Return the graph to draw, with the shares of every column.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Figure
+        """
         graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
         return Figure(self.words().name, tuple(self.rows(level)), graph=graph)
 
     def tables(self) -> tuple[Table, ...]:
-        """The conditional table of each column that has parents, where it is not too large to print."""
+        """Return the conditional table of each column that has parents, unless it is too large to print."""
         found = [(column, given, self.conditional(column)) for column, given in self.parents.items() if given]
         return tuple(self._table(*one) for one in found if len(one[-1].names) <= _SHOWN)
 
@@ -308,6 +464,22 @@ class NetworkRelease(Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read the network from the content of its document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        NetworkRelease
+
+        Raises
+        ------
+        ValueError
+            If the tables are not those of the graph.
+        """
         parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
         if len(content["releases"]) != len(largest_families(parents)):
             raise ValueError("the tables are not those of the graph")
@@ -315,7 +487,7 @@ class NetworkRelease(Answer):
         return cls(parents, releases, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
-        """The tables are those of the graph, agree about levels and relation, and cost what is said."""
+        """Refuse a document whose tables do not fit the graph, or disagree about the values of a column."""
         if [tuple(one.axes or {}) for one in self.releases] != largest_families(self.parents):
             raise ValueError("the tables are not those of the graph")
         if any(
@@ -325,7 +497,7 @@ class NetworkRelease(Answer):
         super().check_parts()
 
     def cost(self) -> Guarantee:
-        """What the tables lose adds up."""
+        """Return the guarantee of all tables together, by composition."""
         for one in self.releases:
             if one.guarantee.protects != self.guarantee.protects:
                 raise ValueError("it claims another relation than its tables have")

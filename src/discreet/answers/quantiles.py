@@ -29,10 +29,32 @@ _READING = (
 
 @dataclass(frozen=True, repr=False)
 class QuantileAnswer(Answer):
-    """Quantiles with their intervals, given noisy counts of public bins.
+    """Private quantiles with intervals, computed from noisy counts of public bins.
 
-    ``counted`` holds the noisy counts, of all records or by group. ``edges`` are those of the bins, ``atoms``
-    the values that were counted apart, ``whole`` whether values are whole numbers.
+    Attributes
+    ----------
+    column : str
+        The column.
+    probs : tuple of float
+        The probabilities of the quantiles.
+    edges : tuple of float
+        The edges of the bins.
+    atoms : tuple of float
+        Values that were counted separately.
+    whole : bool
+        Whether the values are whole numbers.
+    counted : Release or ConditionalRelease
+        The noisy counts, of all records or by group.
+    guarantee : Guarantee
+        What protects the counts.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> hours = [8, 20, 38, 38, 40, 45] * 100
+    >>> answer = discreet.quantiles(hours, probs=(0.1, 0.5), schema=(0, 80), epsilon=1)
+    >>> answer.names
+    ('10 %', '50 %')
     """
 
     format: ClassVar[str] = "discreet/quantiles"
@@ -48,7 +70,7 @@ class QuantileAnswer(Answer):
 
     @cached_property
     def _parts(self) -> dict[str, Release]:
-        """The noisy counts by group; one without a name where all records are counted together."""
+        """The noisy counts by group; under the name "" where all records were counted together."""
         if isinstance(self.counted, Release):
             return {"": self.counted}
         pairs = zip(self.counted.groups, self.counted.releases, strict=True)
@@ -82,6 +104,17 @@ class QuantileAnswer(Answer):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
+        """Return each quantile with its interval, group after group.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         rows = []
         for group, found in self._estimates().items():
             low, high = found.interval(level)
@@ -92,6 +125,19 @@ class QuantileAnswer(Answer):
         return rows
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the quantiles from their posterior, group after group.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
         return np.concatenate([one.draws(size, seed) for one in self._estimates().values()], axis=1)
 
     def cdf(self, values: npt.ArrayLike, group: Any = None) -> Quantiles:
@@ -100,9 +146,26 @@ class QuantileAnswer(Answer):
         Parameters
         ----------
         values : array_like
-            In the units of the column.
+            In the unit of the column.
         group : optional
-            One of the groups, where quantiles were asked by group.
+            One of the groups, for quantiles by group.
+
+        Returns
+        -------
+        Quantiles
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such group.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> hours = [8, 20, 38, 38, 40, 45] * 100
+        >>> answer = discreet.quantiles(hours, schema=(0, 80), epsilon=1)
+        >>> answer.cdf([30, 60]).mean().shape
+        (2,)
         """
         name = "" if group is None else str(group)
         if name not in self._distributions:
@@ -139,6 +202,22 @@ class QuantileAnswer(Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read the quantiles from the content of their document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        QuantileAnswer
+
+        Raises
+        ------
+        ValueError
+            If the counts are of another kind.
+        """
         counted = load_answer(json.dumps(content["counted"]))
         if not isinstance(counted, Release | ConditionalRelease) or not isinstance(content["whole"], bool):
             raise ValueError("its counts are of another kind")
@@ -153,7 +232,7 @@ class QuantileAnswer(Answer):
         )
 
     def check_parts(self) -> None:
-        """The counts are those of the bins; no less is claimed than they cost."""
+        """Refuse a document whose probabilities or counts do not fit its bins."""
         super().check_parts()
         cells = len(Bins(self.edges, self.atoms, self.whole))
         if not self.probs or not all(0 < p < 1 for p in self.probs):
@@ -164,7 +243,7 @@ class QuantileAnswer(Answer):
                 raise ValueError("the counts are not those of the bins")
 
     def cost(self) -> Guarantee:
-        """That of the counts: quantiles are computed from these alone."""
+        """Return the cost of the counts, from which the quantiles are computed."""
         return self.counted.cost()
 
 

@@ -61,10 +61,33 @@ _READING = (
 
 @dataclass(frozen=True, repr=False)
 class Release(Bridged, Answer):
-    """A private posterior with its guarantee and everything public that led to it.
+    """Private proportions: the posterior of the shares with its guarantee, and the public parameters.
 
-    ``counts`` are the released counts (prior + counts are the posterior's parameters) and ``noisy`` the noisy
-    counts before decoding, where the mechanism keeps them. No record and no true count is in here.
+    No record and no true count is stored here.
+
+    Attributes
+    ----------
+    mechanism : str
+        The name of the mechanism.
+    parameters : mapping
+        Its parameters; ``n`` is one of them where the number of records is public.
+    levels : tuple
+        The values of the column, or the cells of a table.
+    output : Output
+        The released counts, and the noisy counts before decoding where the mechanism publishes them.
+    guarantee : Guarantee
+        What protects the release.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> smokers = discreet.proportions(["no"] * 700 + ["yes"] * 300, schema=("no", "yes"), epsilon=1)
+    >>> smokers.names
+    ('no', 'yes')
+    >>> smokers.guarantee.epsilon
+    1.0
+    >>> smokers.draws(size=100, seed=1).shape
+    (100, 2)
     """
 
     format: ClassVar[str] = "discreet/release"
@@ -119,10 +142,10 @@ class Release(Bridged, Answer):
 
     @cached_property
     def posterior(self) -> UncertainShares:
-        """The posterior of the shares, which accounts for the mechanism's noise.
+        """The posterior of the shares, which accounts for the noise of the mechanism.
 
-        Where the number of records is private, or of those that have a value, its ``total`` is what is known
-        of that. TooLargeError or NotPrivateError where there is no account of the noise.
+        Where the number of records is private, or of those that have a value, its ``total`` is the posterior
+        of that number. TooLargeError or NotPrivateError is raised where the noise cannot be accounted for.
         """
         expected, strength = (
             None if pair is None else LogUniform(*pair) for pair in (self.total_prior, self.strength)
@@ -135,21 +158,20 @@ class Release(Bridged, Answer):
 
     @cached_property
     def plug_in(self) -> Beta | Dirichlet:
-        """The *plug-in* posterior, Beta (of the first of two values) or Dirichlet: for comparison.
+        """The *plug-in* posterior, Beta (of the first of two values) or Dirichlet, for comparison only.
 
-        It takes the released counts for exact: its intervals, which print as plug-in, are too narrow.
-        ``posterior`` has those that hold.
+        It takes the released counts as exact, so its intervals are too narrow. Use ``posterior`` instead.
         """
         parameters = [a + count for a, count in zip(self.prior, self.counts, strict=True)]
         return dirichlet(parameters, plug_in=True)
 
     @cached_property
     def built(self) -> Mechanism:
-        """The mechanism, without the warnings of a new one: its release was warned about when it was made."""
+        """The mechanism, built without the warnings that were given when the release was made."""
         return MECHANISMS.reader(self.mechanism)(**self.parameters)  # type: ignore[no-any-return]
 
     def check_parts(self) -> None:
-        """Parts are of their kind and fit together; there is such a mechanism, and it costs no more."""
+        """Refuse a document whose counts, prior, axes or number of records do not fit its mechanism."""
         k = Domain(self.levels, self.other, self.missing).k
         counted = k + self.leaves_out
         as_prior(self.parameters["prior"], counted)
@@ -173,14 +195,20 @@ class Release(Bridged, Answer):
             raise ValueError("noisy counts are there, or lacking, against what its mechanism publishes")
 
     def cost(self) -> Guarantee:
-        """That of the mechanism with these parameters."""
+        """Return the guarantee of the mechanism with these parameters."""
         return self.built.guarantee
 
     def likelihood(self) -> Likelihood:
-        """log P(what was published | shares), its gradient and the true counts: for any model of shares.
+        """Return the likelihood log P(published | shares), for a model of your own.
 
-        Where the number of records is private its parameters are rates, shares times the expected number;
-        where records without a value were left out, shares of all records, the last of those left out.
+        Where the number of records is private, its parameters are rates: shares times the expected number.
+        Where records without a value were left out, its parameters are shares of all records, the last of
+        those left out.
+
+        Returns
+        -------
+        Likelihood
+            With ``log_prob``, its gradient, and draws of the true counts.
         """
         return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
@@ -203,7 +231,22 @@ class Release(Bridged, Answer):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The share of each value, or of each cell of a table."""
+        """Return the share of each value, or of each cell of a table, with its interval.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+
+        Raises
+        ------
+        TooLargeError, NotPrivateError
+            If the noise cannot be accounted for.
+        """
         known = self.posterior
         return self._rows(known.mean(), known.std(), *known.interval(level), known.noise_share())
 
@@ -217,18 +260,41 @@ class Release(Bridged, Answer):
         ]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the shares from their posterior; this costs no privacy.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
         return self.posterior.sample(size, seed)
 
     @kept
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """The rows, from the plug-in posterior where there is no account of the noise."""
+        """Return the rows for displays, from the plug-in posterior where the noise cannot be accounted for.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         if self.posterior_or_none() is not None:
             return self.rows(level)
         plug_in = beta_summaries(np.asarray(self.plug_in.parameters), level)
         return self._rows(*plug_in, [None] * len(self.levels))
 
     def posterior_or_none(self) -> UncertainShares | None:
-        """The posterior where it can be computed: displays fall back on the plug-in one."""
+        """Return the posterior, or None where it cannot be computed and displays show the plug-in one."""
         try:
             return self.posterior
         except (NotPrivateError, TooLargeError):
@@ -251,7 +317,7 @@ class Release(Bridged, Answer):
         return tuple(notes)
 
     def words(self) -> Words:
-        """What was released, and from what."""
+        """Return the headline, facts and explanations for a reader."""
         kind = "Beta" if len(self.levels) == 2 else "Dirichlet"
         stamp = "Private" if self.guarantee.is_private else "NOT PRIVATE:"
         if self.n is not None:
@@ -283,7 +349,17 @@ class Release(Bridged, Answer):
         )
 
     def figure(self, level: float = 0.95) -> Figure:
-        """The law of each share, noise-aware where it can be computed, beside the plug-in one."""
+        """Return the densities to draw: noise-aware where these can be computed, beside the plug-in ones.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Figure
+        """
         known, plug_in = self.posterior_or_none(), self.plug_in
         if self.axes is not None and len(self.axes) == 2 and known is not None:
             return self._figure_within(level)
@@ -303,7 +379,7 @@ class Release(Bridged, Answer):
         return "posterior" if few else "intervals"
 
     def _figure_within(self, level: float) -> Figure:
-        """Of a table of two columns: the shares of the second within each value of the first, on one axis."""
+        """Return, for a table of two columns, the shares of the second within each value of the first."""
         given, outcome = self._axes()
         rows = [
             Row.of(f"{one[outcome]} ({given}: {one[given]})", one)
@@ -316,7 +392,7 @@ class Release(Bridged, Answer):
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
     def tables(self) -> tuple[Table, ...]:
-        """Of a table of two columns: shares of the second within each value of the first, and differences."""
+        """Return, for two columns, the shares of the second within the first, and their differences."""
         if self.axes is None or len(self.axes) != 2:
             return ()
         if self.posterior_or_none() is None:
@@ -327,34 +403,65 @@ class Release(Bridged, Answer):
         return (found.side_by_side(), *([found.differences()] if few else []))
 
     def difference(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
-        """Compare a share between two groups of a table: the first less the second.
+        """Return a share in one group of a table minus the share in another.
 
         Parameters
         ----------
         value
-            Of the column whose shares are compared; of several columns besides ``given``, use
-            ``shares(outcome, given=...)``.
+            A value of the other column; for a table of more columns, use ``shares(outcome, given=...)``.
         between : pair
-            Two values of ``given``.
+            Two values of ``given``: the share in the second is subtracted from the share in the first.
         given : str
-            The column that makes the groups.
+            The column of the groups.
 
         Returns
         -------
         Quantity
-            With ``mean``, ``std``, ``interval`` and ``probability`` that it is above 0.
+            With ``mean``, ``std``, ``interval`` and the ``probability`` that it is above 0.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=4000)
+        >>> data = {"smoker": ["no"] * 2100 + ["yes"] * 1900, "sex": ["f"] * 2000 + ["m"] * 2000}
+        >>> table = discreet.proportions(data, "smoker", "sex", schema=schema, epsilon=1)
+        >>> bool(table.difference("yes", ("m", "f"), given="sex").mean() > 0.5)
+        True
         """
         return self.shares(self._outcome(given), given).difference(value, between)
 
     def ratio(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
-        """Compare a share between two groups of a table: the first over the second.
+        """Return a share in one group of a table divided by the share in another.
 
-        Parameters and what is returned are those of :meth:`difference`.
+        Parameters
+        ----------
+        value
+            A value of the other column.
+        between : pair
+            Two values of ``given``: the share in the first is divided by the share in the second.
+        given : str
+            The column of the groups.
+
+        Returns
+        -------
+        Quantity
         """
         return self.shares(self._outcome(given), given).ratio(value, between)
 
     def differences(self, given: str, level: float = 0.95) -> Table:
-        """Return a table of how the groups of a column differ from the first, in percentage points."""
+        """Return a table of how the other groups differ from the first, in percentage points.
+
+        Parameters
+        ----------
+        given : str
+            The column of the groups.
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Table
+        """
         return self.shares(self._outcome(given), given).differences(level)
 
     def _outcome(self, given: str) -> str:
@@ -370,10 +477,34 @@ class Release(Bridged, Answer):
         return others[0]
 
     def crosstab(self, rows: str | None = None, percent: str = "row") -> Table:
-        """The cross-table of a table of two columns: what the next record is expected to be, in percent.
+        r"""Return a table of two columns as a cross-table of percentages.
 
-        ``rows`` names the column that runs down the page (the first), ``percent`` says of what the
-        percentages are: of the ``row``, the ``column``, or the ``total``.
+        The percentages are posterior means.
+
+        Parameters
+        ----------
+        rows : str, optional
+            The column whose values are the rows: the first unless given.
+        percent : {"row", "column", "total"}
+            What sums to 100 %.
+
+        Returns
+        -------
+        Table
+
+        Raises
+        ------
+        InvalidInputError
+            If the table does not have two columns, or has no column ``rows``.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=400)
+        >>> data = {"smoker": ["no", "yes"] * 200, "sex": ["f"] * 200 + ["m"] * 200}
+        >>> table = discreet.proportions(data, "smoker", "sex", schema=schema, epsilon=1)
+        >>> table.crosstab(rows="sex").header
+        ('sex \\ smoker', 'no', 'yes')
         """
         axes = self._axes()
         if len(axes) != 2:
@@ -408,9 +539,9 @@ class Release(Bridged, Answer):
         return self.axes
 
     def distribution(self) -> BinnedDistribution:
-        """Of a number that was released in bins: its distribution function and quantiles, with intervals.
+        """Return the distribution of a number that was released in bins, with its cdf and quantiles.
 
-        Levels that are no bins, such as one for missing values, are left out.
+        Values that are not bins, such as one for missing values, are left out.
         """
         from discreet._inference.quantiles import BinnedDistribution, Bins
 
@@ -433,7 +564,19 @@ class Release(Bridged, Answer):
         )
 
     def joint(self, size: int = 4000, seed: int | None = 0) -> JointDraws:
-        """Joint noise-aware draws of the cells of a table, by the names of its columns."""
+        """Draw the cells of a table together, labelled by its columns.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        JointDraws
+        """
         from discreet._inference.comparisons import JointDraws
 
         known = self._kept_joint
@@ -448,9 +591,27 @@ class Release(Bridged, Answer):
         return {}
 
     def pooled(self, outcome: str, given: str, seed: int = 0) -> Pooled:
-        """Of a table of two columns: the shares of one within the groups of the other, sharing strength.
+        """Return the shares of one column within the groups of the other under a hierarchical model.
 
-        How large the groups are is private, and stays unknown. ``seed`` is that of the sampler.
+        This is for a table of two columns. The sizes of the groups are private and are integrated out.
+
+        Parameters
+        ----------
+        outcome : str
+            The column whose shares are asked for.
+        given : str
+            The column of the groups.
+        seed : int
+            The seed of the sampler.
+
+        Returns
+        -------
+        Pooled
+
+        Raises
+        ------
+        InvalidInputError
+            If these are not the two columns of the table, or the mechanism publishes no noisy counts.
         """
         from discreet._inference.pooled import noisy_groups, pooled
 
@@ -474,14 +635,47 @@ class Release(Bridged, Answer):
     def shares(
         self, outcome: str, given: str | None = None, size: int = 4000, seed: int | None = 0
     ) -> Shares:
-        """Of a table: the shares of a column, within each level of another, noise-aware from joint draws.
+        """Return draws of the shares of a column, within each value of another.
 
-        They have ``difference``, ``ratio``, ``odds_ratio`` and ``probability`` between two groups.
+        Parameters
+        ----------
+        outcome : str
+            The column whose shares are asked for.
+        given : str, optional
+            The column of the groups; all records together unless given.
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        Shares
+            With ``difference``, ``ratio``, ``odds_ratio`` and ``probability`` between two groups.
         """
         return self.joint(size, seed).shares(outcome, given)
 
     def independence(self, first: str, second: str, size: int = 4000, seed: int | None = 0) -> Independence:
-        """Of a table of two columns: the Bayes factor of dependence against independence."""
+        """Compute the Bayes factor of dependence against independence of the two columns of a table.
+
+        Parameters
+        ----------
+        first, second : str
+            The two columns.
+        size : int
+            The number of draws of the true counts.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        Independence
+
+        Raises
+        ------
+        InvalidInputError
+            If these are not the two columns of the table.
+        """
         from discreet._inference.comparisons import independence
 
         axes = self._axes()
@@ -513,6 +707,17 @@ class Release(Bridged, Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read the release from the content of its document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        Release
+        """
         noisy = content["noisy"]
         return cls(
             mechanism=str(content["mechanism"]),
@@ -530,7 +735,30 @@ class Release(Bridged, Answer):
         )
 
     def margin(self, *columns: str, size: int = 4000, seed: int | None = 0) -> Quantity:
-        """Of a table: the shares of one column, or of the cells of several: noise-aware, and free."""
+        """Return the shares of one column of a table, or of the cells of several, at no further cost.
+
+        Parameters
+        ----------
+        *columns : str
+            One or more columns of the table.
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        Quantity
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=400)
+        >>> data = {"smoker": ["no", "yes"] * 200, "sex": ["f"] * 200 + ["m"] * 200}
+        >>> table = discreet.proportions(data, "smoker", "sex", schema=schema, epsilon=1)
+        >>> table.margin("sex").names
+        ('f', 'm')
+        """
         from discreet.distributions.quantity import Quantity
 
         draws = self.joint(size, seed).margin(*columns)
@@ -549,7 +777,31 @@ def publish(
     column: str | None = None,
     strength: LogUniform | None = None,
 ) -> Release:
-    """The release of an output that ``mechanism.run`` gave."""
+    """Return the release of what ``mechanism.run`` returned.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    output : Output
+        Its counts.
+    domain : Domain
+        The values that were counted.
+    guarantee : Guarantee, optional
+        That of the mechanism unless given.
+    axes : mapping, optional
+        For a table: its columns with their values.
+    total_prior : LogUniform, optional
+        The range in which a private number of records is expected.
+    column : str, optional
+        The name of the column.
+    strength : LogUniform, optional
+        The range of the parameter of a symmetric prior that is inferred.
+
+    Returns
+    -------
+    Release
+    """
     return Release(
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),
@@ -571,6 +823,17 @@ def _pair(ends: Sequence[Any] | None) -> tuple[float, float] | None:
 
 
 def plain(level: Any) -> Any:
+    """Return a value as JSON has it: text, a number, a truth value or None.
+
+    Parameters
+    ----------
+    level
+        A value of a column; a NumPy scalar becomes a Python one, any other object its text.
+
+    Returns
+    -------
+    str, int, float, bool or None
+    """
     if type(level) is str:
         return level
     if isinstance(level, np.generic):

@@ -1,4 +1,4 @@
-"""Levels that were selected, privately: found in the data, or standing out of many more than are there."""
+"""Values selected privately by their noisy counts: discovered in the data, or among many declared values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DOUBT = (
 
 
 class Selected(Answer):
-    """Levels that a noisy count above a threshold selected, which follows from the noise."""
+    """Values whose noisy counts are above a threshold that follows from the noise."""
 
     label: ClassVar[str] = "value"
     variable: ClassVar[str] = "records"
@@ -41,10 +41,10 @@ class Selected(Answer):
     @property
     @abstractmethod
     def selected_by(self) -> Discovery | Sparse:
-        """What selected them, with the parameters that the document says."""
+        """The mechanism that selected them, with the parameters of the document."""
 
     def cost(self) -> Guarantee:
-        """That of the selection with these parameters."""
+        """Return the guarantee of the selection with these parameters."""
         return self.selected_by.guarantee
 
     @property
@@ -77,9 +77,19 @@ def _private(content: Mapping[str, Any]) -> Guarantee:
 
 @dataclass(frozen=True, repr=False)
 class Discovered(Selected):
-    """The levels that stand out, by name, each with a noisy number of records.
+    """Values found in the data, each with a noisy number of records.
 
-    What is not here is unknown: how many other levels there are, and how many records these have.
+    How many other values there are, and how many records have them, is not released.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> selection = Discovery(Fraction(1), Fraction("1e-6"))
+    >>> answer = Discovered({"aspirin": 5012, "ibuprofen": 804}, selection, selection.guarantee, "drug")
+    >>> answer.names
+    ('aspirin', 'ibuprofen')
+    >>> answer.mean().tolist()
+    [5012.0, 804.0]
     """
 
     format: ClassVar[str] = "discreet/discovered"
@@ -112,7 +122,14 @@ class Discovered(Selected):
         return self.levels
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Draw the number of records of each value: its noisy count less the noise.
+        """Draw the number of records of each value: its noisy count minus the noise.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
 
         Returns
         -------
@@ -123,12 +140,22 @@ class Discovered(Selected):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The number of records of each level: any is as likely beforehand as any other."""
+        """Return the number of records of each value, with its interval under a flat prior.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         away, sd = self.selection.within(level), self.selection.deviation
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
     def words(self) -> Words:
-        """What was published, what was not, and what δ means here."""
+        """Return what was published, what was not, and the meaning of δ here."""
         found, chosen, of = len(self.counts), self.selection, self._of
         plural = "" if found == 1 else "s"
         half, most = chosen.likely(0.5), chosen.likely(0.99)
@@ -163,6 +190,22 @@ class Discovered(Selected):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
         # Version 0.2.0 did not say the noise: it is that of the guarantee, on which the threshold depends.
+        """Read the answer from the content of its document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        Discovered
+
+        Raises
+        ------
+        ValueError
+            If the noise, the threshold, the counts or the order of the values are malformed.
+        """
         given, counts = content.get("selection", content["guarantee"]), content["counts"]
         selection = Discovery(*(as_rational(given.get(name), name, 0) for name in ("epsilon", "delta")))
         found = cls(counts, selection, _private(content), content["column"], content["versions"])
@@ -180,7 +223,7 @@ class Discovered(Selected):
 
 @dataclass(frozen=True, repr=False)
 class SparseRelease(Selected):
-    """The levels whose noisy counts reach a public threshold, and the noisy number of all other records."""
+    """The values whose noisy counts reach a public threshold, and the noisy number of all other records."""
 
     format: ClassVar[str] = "discreet/sparse"
 
@@ -214,7 +257,7 @@ class SparseRelease(Selected):
 
     @cached_property
     def posterior(self) -> SparsePosterior:
-        """The numbers of records of the published levels, of everything else, and of all: free."""
+        """The posterior of the numbers of records of the published values, of everything else, and of all."""
         from discreet._inference.sparse import SparsePosterior
 
         return SparsePosterior(self.counts, self.everything_else, self.mechanism)
@@ -225,7 +268,14 @@ class SparseRelease(Selected):
         return (*self.levels, EVERYTHING_ELSE, ALL_RECORDS)
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Draw the numbers of records; those of different values as if they were independent.
+        """Draw the numbers of records; those of different values are drawn as if they were independent.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
 
         Returns
         -------
@@ -236,7 +286,17 @@ class SparseRelease(Selected):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The number of records of each published level, of everything else, and of all."""
+        """Return the number of records of each published value, of everything else, and of all.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         found = self.posterior
         names = [*map(str, self.levels), EVERYTHING_ELSE]
         parts = found.mean(), found.std(), *found.interval(level)
@@ -249,7 +309,7 @@ class SparseRelease(Selected):
         return [*rows, Row(ALL_RECORDS, found.total.mean(), found.total.std(), float(low), float(high))]
 
     def words(self) -> Words:
-        """What was published, what was not, and what is assumed."""
+        """Return what was published, what was not, and what is assumed."""
         made, of = self.mechanism, self._of
         return Words(
             headline=f"{len(self.levels):,} of {self.k:,} declared levels{of} stand out from the noise",
@@ -286,6 +346,22 @@ class SparseRelease(Selected):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read the release from the content of its document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        SparseRelease
+
+        Raises
+        ------
+        ValueError
+            If the threshold, the counts or the values are malformed.
+        """
         found = cls(
             levels=tuple(content["levels"]),
             counts=tuple(content["counts"]),
