@@ -1,15 +1,15 @@
-"""NumPyro distributions of noisy counts: what a private release says, inside any model.
+"""NumPyro distributions of noisy counts, for private releases inside any model.
 
     def model():
         rate = numpyro.sample("rate", dist.Gamma(2.0, 0.1).expand([k]).to_event(1))
         numpyro.sample("z", discreet.numpyro.NoisyPoisson(rate, ("geometric", 0.5)), obs=values)
 
-True counts are summed out, so every parameter stays continuous and NUTS applies. Observed values are tabled
-once, when a model is first traced, and looked up in JAX from then on (jit, vmap, grad): any noise costs about
-what a Poisson density costs. A public total takes a saddle-point expansion whose error is below 1e-8, or, for
-few cells, the transform of their sum, in JAX too. Values that JAX traces are summed by the NumPy engine.
+The true counts are summed out, so every parameter is continuous and NUTS applies. The sums are tabulated
+once for the observed values, when a model is first traced, and then looked up in JAX (jit, vmap, grad), at
+about the cost of a Poisson density. A public total uses a saddle-point expansion with an error below 1e-8,
+or the transform of the sum for few cells. Values that JAX traces are summed in NumPy.
 
-Importing this module turns on JAX's 64-bit numbers: with 32 bits these sums have no digits left.
+Importing this module turns on JAX's 64-bit numbers, because 32 bits are not enough for these sums.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from discreet._inference._likelihoods.models import Binomial, Multinomial
 from discreet._inference.published import as_noise
 from discreet._numerics.noises import Noise
 from discreet.errors import InvalidInputError, missing_extra
+from discreet.numpyro._log_prob import cells_of_total, independent_cells, log_likelihood, simulate
 
 try:
-    import jax
     import jax.numpy as jnp
     import numpyro
     import numpyro.distributions as dist
@@ -39,58 +39,7 @@ except ImportError:
 
 __all__ = ["NoisyBinomial", "NoisyMultinomial", "NoisyPoisson", "observe"]
 
-jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
-
 Array = Any
-Both = Callable[[Any, Any], tuple[Any, Any]]
-"""(z, parameter) ↦ log P(z) and its derivative by the parameter."""
-
-
-def _differentiable(both: Both, z: Array, parameter: Array, lost: int = 0) -> Array:
-    """log P with that derivative; ``lost`` last axes of the parameter are summed over."""
-
-    @jax.custom_jvp
-    def log_prob(z: Array, parameter: Array) -> Array:
-        return both(z, parameter)[0]
-
-    @log_prob.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
-        value, slope = both(*primals)
-        moved = slope * tangents[1]
-        return value, moved.sum(axis=-1) if lost else moved
-
-    return log_prob(z, parameter)
-
-
-def _host(function: Callable[..., Any], shapes: Any, *arrays: Array, each: bool = False) -> Any:
-    """Arrays of NumPy's making, of the given shapes."""
-    kinds = [jax.ShapeDtypeStruct(tuple(shape), jnp.float64) for shape in shapes]  # type: ignore[no-untyped-call]
-
-    def call(*given: Any) -> Any:
-        return [np.asarray(found, dtype=np.float64) for found in function(*given)]
-
-    method = "sequential" if each else "broadcast_all"
-    return jax.pure_callback(call, kinds, *arrays, vmap_method=method)
-
-
-def _check_known(value: Any) -> bool:
-    return not isinstance(value, jax.core.Tracer)
-
-
-def _cells(noise: Noise, value: Any, parameter: Array, size: Any = None) -> Array:
-    """log P of cells that stand alone: looked up where the values are known, summed by NumPy where not."""
-    known = np.asarray(value, dtype=np.float64) if _check_known(value) else None
-    if known is not None:
-        noise.check(known)
-
-    def both(z: Array, p: Array) -> tuple[Array, Array]:
-        if known is not None:
-            return bridging.looked_up(jnp, noise, known, p, size)
-        z, p = jnp.broadcast_arrays(z, p)
-        value, slope = _host(lambda *given: bridging.summed(noise, *given, size), [z.shape] * 2, z, p)
-        return value, slope
-
-    return _differentiable(both, jnp.asarray(value, dtype=jnp.float64), parameter)
 
 
 class _NoisyCounts(dist.Distribution):  # type: ignore[misc]
@@ -102,29 +51,37 @@ class _NoisyCounts(dist.Distribution):  # type: ignore[misc]
         return constraints.real  # whole numbers of any sign under integer noise
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Array:
-        """A simulated release, for predictive checks."""
+        """Draw simulated releases, for predictive checks.
+
+        Parameters
+        ----------
+        key : JAX random key
+            Where the randomness comes from.
+        sample_shape : tuple of int
+            How many draws.
+
+        Returns
+        -------
+        array
+        """
         shape = self.shape(sample_shape)
 
-        def draw(key: Array, given: Array) -> Any:
-            seed = np.asarray(key, dtype=np.uint64).ravel() @ np.array([1, 1 << 32], dtype=np.uint64)
-            rng = np.random.default_rng(int(seed))
-            counts = self._counts(np.asarray(given), shape, rng).astype(np.float64)
-            return [self.noise.draw(counts, rng)]
+        def _draw(parameter: Any, rng: np.random.Generator) -> Any:
+            return self.noise.draw(self._counts(parameter, shape, rng).astype(np.float64), rng)
 
-        raw = key if jnp.issubdtype(key.dtype, jnp.integer) else jax.random.key_data(key)
-        return _host(draw, [shape], raw, self._parameter, each=True)[0]
+        return simulate(_draw, key, shape, self._parameter)
 
     @property
     def _parameter(self) -> Array:
         return getattr(self, self.pytree_data_fields[0])
 
     @abstractmethod
-    def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """True counts."""
+    def _counts(self, parameter: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Draw true counts."""
 
 
 class _NoisyCells(_NoisyCounts):
-    """Cells that stand alone, with public sizes or not."""
+    """Independent cells, with public sizes or without."""
 
     total: Any = None
 
@@ -137,13 +94,31 @@ class _NoisyCells(_NoisyCounts):
         super().__init__(batch_shape=shape, validate_args=validate_args)
 
     def log_prob(self, value: Any) -> Array:
-        return _cells(self.noise, value, self._parameter, self.total)
+        """Return the log-probability of noisy counts.
+
+        Parameters
+        ----------
+        value : array_like
+            Noisy counts.
+
+        Returns
+        -------
+        array
+        """
+        return independent_cells(self.noise, value, self._parameter, self.total)
 
 
 class NoisyPoisson(_NoisyCells):
-    """Poisson counts of ``rate`` with independent ``noise``: log P(z) with the true count summed out.
+    """Poisson counts with independent noise in every cell.
 
-    ``noise`` is what :func:`discreet.noisy_counts` takes, such as ``("geometric", epsilon)``.
+    Parameters
+    ----------
+    rate : array_like
+        The expected counts.
+    noise : Noise or tuple
+        As in :func:`discreet.noisy_counts`, such as ``("geometric", epsilon)``.
+    validate_args : bool, optional
+        As in NumPyro's distributions.
     """
 
     arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
@@ -153,12 +128,24 @@ class NoisyPoisson(_NoisyCells):
     def __init__(self, rate: Any, noise: Any, *, validate_args: bool | None = None) -> None:
         super().__init__(rate, noise, validate_args)
 
-    def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-        return rng.poisson(given, shape)
+    def _counts(self, parameter: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+        return rng.poisson(parameter, shape)
 
 
 class NoisyBinomial(_NoisyCells):
-    """Binomial counts of public sizes ``total`` with independent ``noise``."""
+    """Binomial counts of public sizes with independent noise in every cell.
+
+    Parameters
+    ----------
+    total : int or array_like
+        The public number of records of each cell.
+    probs : array_like
+        The probabilities.
+    noise : Noise or tuple
+        As in :func:`discreet.noisy_counts`, such as ``("geometric", epsilon)``.
+    validate_args : bool, optional
+        As in NumPyro's distributions.
+    """
 
     arg_constraints = {"probs": constraints.unit_interval}  # noqa: RUF012
     pytree_data_fields = ("probs",)
@@ -168,12 +155,24 @@ class NoisyBinomial(_NoisyCells):
         self.total = Binomial(total, "total").sizes
         super().__init__(probs, noise, validate_args)
 
-    def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-        return rng.binomial(self.total.astype(np.int64), given, shape)
+    def _counts(self, parameter: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+        return rng.binomial(self.total.astype(np.int64), parameter, shape)
 
 
 class NoisyMultinomial(_NoisyCounts):
-    """Counts of a public ``total`` with shares ``probs`` and any ``noise``, lattice noise included."""
+    """Multinomial counts of a public total, with noise of any kind.
+
+    Parameters
+    ----------
+    total : int
+        The public number of records.
+    probs : array_like
+        The shares, with the cells on the last axis.
+    noise : Noise or tuple
+        As in :func:`discreet.noisy_counts`, such as ``("geometric", epsilon)``.
+    validate_args : bool, optional
+        As in NumPyro's distributions.
+    """
 
     arg_constraints = {"probs": constraints.simplex}  # noqa: RUF012
     pytree_data_fields = ("probs",)
@@ -194,56 +193,56 @@ class NoisyMultinomial(_NoisyCounts):
         return constraints.real_vector
 
     def log_prob(self, value: Any) -> Array:
-        z = jnp.asarray(value, dtype=jnp.float64)
-        # Parameters are normalised here, so that the gradient knows.
-        shares = self.probs / self.probs.sum(axis=-1, keepdims=True)
-        known = np.asarray(value, dtype=np.float64) if _check_known(value) else None
+        """Return the log-probability of noisy counts.
 
-        def exact(z: Array, shares: Array) -> tuple[Array, Array]:
-            z, shares = jnp.broadcast_arrays(z, shares)
-            law, total, shape = self.noise, self.total, z.shape
-            found = _host(lambda *a: bridging.exact_totals(law, *a, total), [shape[:-1], shape], z, shares)
-            return found[0], found[1]
+        Parameters
+        ----------
+        value : array_like
+            Noisy counts, with the cells on the last axis.
 
-        def both(z: Array, shares: Array) -> tuple[Array, Array]:
-            if known is None or known.ndim != 1:
-                value, means = exact(z, shares)
-            else:
-                loop = jax.lax.while_loop
-                value, means = bridging.totals(jnp, self.noise, known, shares, self.total, loop, exact)
-            return value, means / jnp.maximum(shares, 1e-300)
+        Returns
+        -------
+        array
+        """
+        return cells_of_total(self.noise, value, self.probs, self.total)
 
-        if known is not None:
-            NoisyCells(known.reshape(-1, known.shape[-1])[0], self.noise, Multinomial(self.total))
-        return _differentiable(both, z, shares, lost=1)
-
-    def _counts(self, given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-        return rng.multinomial(self.total, given / given.sum(axis=-1, keepdims=True), shape[:-1])
+    def _counts(self, parameter: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+        return rng.multinomial(self.total, parameter / parameter.sum(axis=-1, keepdims=True), shape[:-1])
 
 
 def observe(likelihood: Likelihood) -> Callable[..., Any]:
-    """A statement for a model: ``observe(release.likelihood())(shares)`` says what was published.
+    """Return a function that adds what was published to a model: ``observe(release.likelihood())(shares)``.
 
-    It takes shares where the total is public and rates where it is not, and a ``name``.
+    Parameters
+    ----------
+    likelihood : Likelihood
+        ``release.likelihood()``.
+
+    Returns
+    -------
+    callable
+        ``statement(parameters, name="published")``. Its parameters are shares where the total is public, and
+        rates where it is not.
     """
 
-    def engine(_: Any, parameters: Any) -> tuple[Any, Any]:
-        return likelihood.log_prob(parameters), likelihood.score(parameters) / np.maximum(parameters, 1e-300)
-
-    def both(z: Array, parameters: Array) -> tuple[Array, Array]:
-        found = _host(engine, [parameters.shape[:-1], parameters.shape], z, parameters)
-        return found[0], found[1]
-
     def statement(parameters: Any, name: str = "published") -> Any:
+        """Add what was published to the model that is traced.
+
+        Parameters
+        ----------
+        parameters : array
+            Shares where the total is public, and rates where it is not.
+        name : str
+            The name of the site.
+        """
         if isinstance(likelihood, NoisyCells) and bridging.plain(likelihood):
             total = likelihood.model.total
-            law = (
+            distribution = (
                 NoisyPoisson(parameters, likelihood.noise).to_event(1)
                 if total is None
                 else NoisyMultinomial(total, parameters, likelihood.noise)
             )
-            return numpyro.sample(name, law, obs=likelihood.values)
-        array = jnp.asarray(parameters, dtype=jnp.float64)
-        return numpyro.factor(name, _differentiable(both, jnp.zeros(likelihood.k), array, lost=1))
+            return numpyro.sample(name, distribution, obs=likelihood.values)
+        return numpyro.factor(name, log_likelihood(likelihood, parameters))
 
     return statement

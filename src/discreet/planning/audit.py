@@ -1,10 +1,9 @@
-"""What a mechanism really loses: its law enumerated over every pair of neighbouring datasets.
+"""Exact privacy loss of a mechanism, by enumeration over every pair of neighbouring datasets.
 
-An audit needs nothing but the law: any object with ``n``, ``k``, ``guarantee`` and ``log_pmf`` can be
-audited, also one that somebody wrote yesterday. What is audited is everything that a release publishes: a
-mechanism that keeps more than its counts says what that loses (``Mechanism.published_loss``), and an audit of
-its counts alone is a figure that yields no guarantee. ``audit_sampler`` then checks that the draws follow the
-law.
+An audit needs only the distribution of the output: any object with ``n``, ``k``, ``guarantee`` and
+``log_pmf`` can be audited. It covers everything that a release publishes. A mechanism that publishes more
+than its counts computes that loss itself (``Mechanism.published_loss``); an audit of its decoded counts alone
+is not a guarantee. ``audit_sampler`` checks that draws follow the stated distribution.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MAX_ENTRIES = 50_000_000
 
 
 class Auditable(Protocol):
-    """What an audit needs to know of a mechanism."""
+    """What an audit needs of a mechanism."""
 
     @property
     def n(self) -> int: ...
@@ -42,11 +41,23 @@ class Auditable(Protocol):
     def k(self) -> int: ...
     @property
     def guarantee(self) -> Guarantee: ...
-    def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]: ...
+    def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]:
+        """Return all possible outputs for a dataset, and their log-probabilities.
+
+        Parameters
+        ----------
+        counts : iterable of int
+            The number of records of each value.
+
+        Returns
+        -------
+        outputs, log_probabilities : arrays
+        """
+        ...
 
 
 class Worst(NamedTuple):
-    """Neighbours and an outcome at which P(outcome|counts) / P(outcome|neighbour) is largest."""
+    """The neighbours and the outcome at which P(outcome | counts) / P(outcome | neighbour) is largest."""
 
     counts: tuple[int, ...]
     neighbour: tuple[int, ...]
@@ -55,7 +66,26 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """The exact privacy loss of a law: ``epsilon``, the curve ``delta(eps)``, and where it is worst."""
+    """The exact privacy loss of a mechanism, and the datasets where it is largest.
+
+    Attributes
+    ----------
+    mechanism : str
+        The name of the mechanism.
+    claimed : Guarantee
+        The guarantee that it claims.
+    epsilon : float
+        The exact ε.
+    worst : Worst
+        Where the loss is largest.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> result = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+    >>> result.holds, round(result.delta(0.25), 3) < 0.2
+    (True, True)
+    """
 
     mechanism: str
     claimed: Guarantee
@@ -68,23 +98,69 @@ class Audit:
     """Whether it is of everything that a release publishes; else it is a figure and no guarantee."""
 
     def delta(self, epsilon: float) -> float:
-        """The smallest δ for which the law is (epsilon, δ)-differentially private."""
+        """Return the smallest δ for which the mechanism is (ε, δ)-differentially private.
+
+        Parameters
+        ----------
+        epsilon : float
+            At least 0.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInputError
+            If ``epsilon`` is negative.
+        """
         if not epsilon >= 0:
             raise InvalidInputError("must be at least 0", parameter="epsilon", value=epsilon)
         return self._delta(float(epsilon))
 
     def profile(self, points: int = 41) -> tuple[FloatArray, FloatArray]:
-        """The curve δ(ε) from ε = 0 to the exact loss, where it reaches 0: arrays (ε, δ)."""
+        """Return the privacy profile δ(ε), from ε = 0 to the exact ε, where δ is 0.
+
+        Parameters
+        ----------
+        points : int
+            The number of points of the curve.
+
+        Returns
+        -------
+        epsilons, deltas : arrays
+
+        Examples
+        --------
+        >>> import discreet
+        >>> result = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+        >>> epsilons, deltas = result.profile(points=5)
+        >>> epsilons.round(3).tolist()
+        [0.0, 0.125, 0.25, 0.375, 0.5]
+        """
         finite = self.epsilon if math.isfinite(self.epsilon) else 10.0
         epsilons = np.linspace(0.0, finite, points)
         return epsilons, np.array([self._delta(e) for e in epsilons])
 
     def guarantee(self, points: int = 401) -> Guarantee:
-        """The exact law as a guarantee: its whole profile, which composes to less than its ε alone does.
+        """Return the exact privacy profile as a guarantee, which composes to less than ε alone does.
 
-        The profile is raised by 10⁻⁹ for the floating-point law; where the claim holds, its ε stays the
-        bound from which on δ is 0. An audit of the released counts alone has none: the noisy ones are
-        published beside them.
+        The profile is raised by 10⁻⁹ to cover floating-point errors. If the claim holds, δ is 0 from the
+        claimed ε on.
+
+        Parameters
+        ----------
+        points : int
+            The number of points of the curve.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        InvalidInputError
+            If the audit covers the decoded counts alone, because the noisy ones are published beside them.
         """
         if not self.everything:
             raise InvalidInputError(
@@ -107,12 +183,12 @@ class Audit:
 
     @property
     def slack(self) -> float:
-        """Claimed ε less exact ε: what the claim leaves unused (negative: the claim is false)."""
+        """The claimed ε minus the exact ε; negative if the claim is false."""
         return self.claimed.epsilon - self.epsilon
 
     @property
     def holds(self) -> bool:
-        """Whether the claimed guarantee is true, up to 1e-9 for the floating-point law."""
+        """Whether the claimed guarantee is true, up to 1e-9 for floating-point errors."""
         if not self.claimed.is_private or self.epsilon <= self.claimed.epsilon + 1e-9:
             return True
         return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
@@ -140,7 +216,7 @@ class Audit:
         return "\n".join([self._verdict(), *(f"  {name:<10}{text}" for name, text in self._facts())])
 
     def _repr_html_(self) -> str:
-        """The audit for a notebook."""
+        """Return the audit as HTML for a notebook."""
         return card(paragraph(self._verdict(), strong=True), facts(self._facts()))
 
 
@@ -150,17 +226,35 @@ def audit(
     of: Literal["published", "noisy", "decoded"] = "published",
     progress: bool | None = None,
 ) -> Audit:
-    """The exact loss over all datasets of the mechanism's n records and all their neighbours.
+    """Compute the exact privacy loss over all datasets of n records and all their neighbours.
 
-    Of everything that a release publishes, unless told otherwise. ``lattice`` publishes noisy counts beside
-    the decoded ones, which are a function of them: its loss is that of the noisy counts, in closed form
-    (``of="noisy"`` says the same). ``of="decoded"`` enumerates the released counts alone, a figure that
-    yields no guarantee. ``progress``: how far it is, on standard error, by default when it takes more than
-    two seconds and a terminal is there to see it.
+    Parameters
+    ----------
+    mechanism : Mechanism or Auditable
+        An object with ``n``, ``k``, ``guarantee`` and ``log_pmf``.
+    of : {"published", "noisy", "decoded"}
+        Which output to audit: everything that a release publishes, the noisy counts, or the decoded counts
+        alone. The last is not a guarantee where noisy counts are published too. Decoded counts are a
+        function of the noisy ones, so ``"published"`` and ``"noisy"`` give the same loss for ``lattice``.
+    progress : bool, optional
+        Whether to show progress on standard error; by default on a terminal, after two seconds.
 
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    InvalidInputError
+        If the mechanism has no ``log_pmf``, or publishes no noisy counts where these are asked for.
+    TooLargeError
+        If the probabilities do not fit into memory; the message names a smaller n.
+
+    Examples
+    --------
     >>> import discreet
-    >>> a = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
-    >>> round(a.epsilon, 9), a.holds
+    >>> result = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+    >>> round(result.epsilon, 9), result.holds
     (0.5, True)
     """
     if of not in ("published", "noisy", "decoded"):
@@ -183,7 +277,7 @@ def audit(
 
 
 class _Law:
-    """log P(outcome|dataset) for the datasets that matter, and the neighbours among them."""
+    """log P(outcome | dataset) for the datasets that are compared, and the pairs of neighbours among them."""
 
     def __init__(self, mechanism: Auditable, progress: bool | None) -> None:
         n, k = mechanism.n, mechanism.k
@@ -234,6 +328,17 @@ class _Law:
         return best, Worst(counts, neighbour, tuple(map(int, self.outputs[where[2]])))
 
     def delta(self, epsilon: float) -> float:
+        """Return the smallest δ at ε over all pairs of neighbours.
+
+        Parameters
+        ----------
+        epsilon : float
+            At least 0.
+
+        Returns
+        -------
+        float
+        """
         worst = 0.0
         for part in self._parts():
             first, second = np.exp(self.matrix[part[:, 0]]), np.exp(self.matrix[part[:, 1]])
@@ -244,7 +349,7 @@ class _Law:
 
 
 def _exchangeable(mechanism: Any) -> bool:
-    """Whether relabelling the levels relabels the law: declared by the class, and the prior must agree."""
+    """Return whether permuting the values permutes the distribution; the class declares it."""
     return bool(getattr(type(mechanism), "exchangeable", False)) and len(set(mechanism.prior)) == 1
 
 
@@ -262,7 +367,19 @@ def _too_large(mechanism: Auditable, datasets: int, outputs: int) -> TooLargeErr
 
 @dataclass(frozen=True)
 class SamplerAudit:
-    """Whether the draws of a mechanism follow its law, with the false-alarm rate of the verdict."""
+    """The result of a test that draws of a mechanism follow its distribution.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        The dataset of the test.
+    draws : int
+        The number of draws.
+    p_value : float
+        The p-value, corrected for the number of tests.
+    false_alarm_rate : float
+        The probability with which a correct sampler is rejected, at most.
+    """
 
     counts: tuple[int, ...]
     draws: int
@@ -288,11 +405,37 @@ def audit_sampler(
     draws: int = 100_000,
     false_alarm_rate: float = 1e-6,
 ) -> SamplerAudit:
-    """Goodness of fit of ``mechanism.draw(counts)`` against ``mechanism.log_pmf(counts)``.
+    """Test the goodness of fit of ``mechanism.draw(counts)`` against ``mechanism.log_pmf(counts)``.
 
-    Pearson's chi-square of the joint law and of each coordinate's marginal, cells expecting fewer than 10
-    draws pooled; the p-value is the smallest of them times their number, so a correct sampler is rejected
-    with probability at most about ``false_alarm_rate``. An output outside the law is rejected at once.
+    Pearson's chi-square test of the joint distribution and of each coordinate, with cells that expect fewer
+    than 10 draws combined, and Bonferroni's correction. An outcome of probability 0 is rejected at once.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        With ``n``, ``k``, ``guarantee``, ``draw`` and ``log_pmf``.
+    counts : iterable of int, optional
+        The dataset; an even one unless given.
+    draws : int
+        The number of draws, at least 1000.
+    false_alarm_rate : float
+        The probability with which a correct sampler is rejected, at most.
+
+    Returns
+    -------
+    SamplerAudit
+
+    Raises
+    ------
+    InvalidInputError
+        If ``draws`` or ``false_alarm_rate`` is out of range.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> mechanism = discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5)
+    >>> audit_sampler(mechanism, draws=1000).fits
+    True
     """
     if not 0 < false_alarm_rate < 1:
         raise InvalidInputError(

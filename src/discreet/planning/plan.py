@@ -1,7 +1,7 @@
-"""How precise an answer will be, which ε it needs, or how many records: before any data are opened.
+"""Plans: how precise an answer will be, and which ε or n a precision needs, before any data are opened.
 
-One solver serves Python, the command line, the studio and :meth:`discreet.Study.split`. A width is what
-simulated records show: a seeded path of its own, which no private answer ever takes.
+One solver serves Python, the command line, the studio and :meth:`discreet.Study.split`. Widths come from
+answers about simulated records, with a seed; no private answer ever uses a seed.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What has an interval."""
+        """The names of the numbers that have an interval."""
         return self.planned.names
 
     @property
     def widths(self) -> tuple[float, ...]:
-        """Half of each interval: the ± to expect."""
+        """The expected half-widths of the intervals."""
         return self.planned.widths
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the simulated answers warned of."""
+        """Warnings of the simulated answers."""
         return self.planned.warnings
 
     def without_privacy(self) -> tuple[float, ...]:
@@ -100,11 +100,27 @@ class Plan:
 
     @property
     def place(self) -> int:
-        """Which of the intervals a plan is about: the widest but the intercept's."""
+        """The index of the interval that the plan is about: the widest except the intercept's."""
         return 0 if self.planned.unit == RECORDS else self.planned.widest
 
     def width_text(self, widths: tuple[float, ...] | None = None) -> str:
-        """Return the widest interval in words."""
+        """Return the widest interval as text.
+
+        Parameters
+        ----------
+        widths : tuple of float, optional
+            Other half-widths in the order of ``names``, such as those without privacy.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from discreet import Proportions, Schema
+        >>> plan(Proportions("smoker"), Schema({"smoker": ["no", "yes"]}, n=2000), epsilon=1).width_text()
+        '± 2.19 points'
+        """
         unit = f" {self.planned.unit}" if self.planned.unit in (POINTS, RECORDS) else ""
         return f"± {self.planned.scale * (widths or self.widths)[self.place]:#.3g}{unit}"
 
@@ -129,7 +145,7 @@ class Plan:
         ]
 
     def notes(self) -> list[str]:
-        """Return what the table means."""
+        """Return sentences that explain the table."""
         return [
             f"Expected half-widths of intervals, from {self.planned.assumed}; no data were opened.",
             *(f"Warning: {text}" for text in self.warnings),
@@ -156,7 +172,9 @@ def plan(
     guess: Guess | Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Plan:
-    """Plan a question: how wide its intervals will be, or which ε or n a width needs. Opens no data.
+    """Plan a question: the expected widths of its intervals, or the ε or n that a width needs.
+
+    No data are opened.
 
     Parameters
     ----------
@@ -165,24 +183,30 @@ def plan(
     schema : Schema, mapping, or the declaration of one column
         What is public about the data.
     epsilon : number, optional
-        The privacy budget; that of the question unless given. Left out with ``within``: it is found.
+        The privacy budget; that of the question unless given. Leave it out with ``within`` to solve for it.
     within : float or str, optional
-        The half-width that is wanted, such as 0.02 or ``"2 points"`` of a share.
+        The wanted half-width of the interval, such as 0.02 or ``"2 points"`` for a share.
     n : int, optional
-        About how many records there are; that of the schema unless given. Left out with ``within`` and
-        ``epsilon``: it is found.
+        The approximate number of records; that of the schema unless given. Leave it out with ``within`` and
+        ``epsilon`` to solve for it.
     of : str, optional
-        The coefficient, group or share that ``within`` is about: the widest but the intercept if not given.
+        The coefficient, group or share that ``within`` is about; unless given, the widest except the
+        intercept.
     level : float
         The probability of the intervals.
     guess : Guess or mapping, optional
-        What is guessed of the records: ``typical``, ``correlation``, ``spread``, ``left_out``, ``shares``.
+        Guesses about the records: ``typical``, ``correlation``, ``spread``, ``left_out``, ``shares``.
     seed : int
-        Of the simulation: the same seed gives the same plan.
+        The seed of the simulation: the same seed gives the same plan.
 
     Returns
     -------
     Plan
+
+    Raises
+    ------
+    InvalidInputError
+        If not exactly two of ``n``, ``epsilon`` and ``within`` are known, or the width cannot be reached.
 
     Examples
     --------
@@ -190,6 +214,8 @@ def plan(
     >>> schema = Schema({"smoker": ["no", "yes"]}, n=2000)
     >>> plan(Proportions("smoker"), schema, within="3 points").epsilon < 0.1
     True
+    >>> plan(Proportions("smoker"), schema, epsilon=1).names
+    ('a share of 50 %',)
     """
     check_question(question)
     declared = as_schema(schema)
@@ -215,7 +241,27 @@ def plan(
 
 
 def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
-    """Return a guess, from a mapping or as it is."""
+    """Return guesses about the records, from a mapping or as they are.
+
+    Parameters
+    ----------
+    guess : Guess, mapping or None
+        None for the defaults.
+
+    Returns
+    -------
+    Guess
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is unknown.
+
+    Examples
+    --------
+    >>> as_guess(None) == as_guess({})
+    True
+    """
     if guess is None:
         return Guess()
     if isinstance(guess, Guess):
@@ -229,7 +275,7 @@ def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
 
 @dataclass(frozen=True)
 class _Solver:
-    """The one search for ε and for n."""
+    """The search for ε and for n."""
 
     question: Question
     schema: Schema
@@ -238,7 +284,19 @@ class _Solver:
     seed: int
 
     def at(self, n: int, epsilon: Fraction) -> Plan:
-        """Return the plan for this size and budget."""
+        """Return the plan for this size and budget.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        epsilon : Fraction
+            The privacy budget.
+
+        Returns
+        -------
+        Plan
+        """
         question = replace(self.question, epsilon=epsilon)
         request = question.request(self.schema)
         seeds = range(self.seed, self.seed + SIMULATIONS)
@@ -246,13 +304,32 @@ class _Solver:
         return Plan(question, n, self.level, PlannedWidth.average(simulated))
 
     def _start(self, plan: Plan, within: Any, of: str | None) -> tuple[float, int]:
-        """Return the wanted half-width in the unit of the plan, and the place of what it is about."""
+        """Return the wanted half-width in the unit of the plan, and the index of its interval."""
         if of is not None and of not in plan.names:
             raise InvalidInputError(f"must be one of: {', '.join(plan.names)}", parameter="of", value=of)
         return as_within(within, plan.planned.unit), plan.names.index(of) if of is not None else plan.place
 
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
-        """Return the plan with the least ε, to three digits, whose half-width is ``within``."""
+        """Return the plan with the least ε, to three digits, whose half-width is at most ``within``.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        within : float or str
+            The wanted half-width.
+        of : str or None
+            The name of the interval; the widest unless given.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        InvalidInputError
+            If the width cannot be reached.
+        """
         plan = self.at(n, Fraction(1))
         wanted, place = self._start(plan, within, of)
         best: Plan | None = None
@@ -295,7 +372,26 @@ class _Solver:
         return replace(best, within=wanted)
 
     def solve_size(self, epsilon: Fraction, within: Any, of: str | None) -> Plan:
-        """Return the plan with the least n, to three digits, whose half-width is ``within``."""
+        """Return the plan with the least n, to three digits, whose half-width is at most ``within``.
+
+        Parameters
+        ----------
+        epsilon : Fraction
+            The privacy budget.
+        within : float or str
+            The wanted half-width.
+        of : str or None
+            The name of the interval; the widest unless given.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        InvalidInputError
+            If the width cannot be reached, or does not depend on n.
+        """
         plan = self.at(10_000, epsilon)
         if plan.planned.unit == RECORDS:
             raise InvalidInputError(
@@ -327,7 +423,7 @@ class _Solver:
 
 @dataclass(frozen=True)
 class BudgetShare:
-    """What one question gets of a budget, and how precise it is then expected to be."""
+    """The part of a budget that one question gets, and its expected precision."""
 
     name: str
     question: Question
@@ -338,7 +434,7 @@ class BudgetShare:
 
 @dataclass(frozen=True)
 class Split:
-    """One budget for several questions, fixed before any data are opened; made by ``Study.split``."""
+    """A budget divided among questions before any data are opened; made by ``Study.split``."""
 
     shares: tuple[BudgetShare, ...]
     epsilon: Fraction
@@ -351,7 +447,7 @@ class Split:
 
     @property
     def spent(self) -> Fraction:
-        """All of them together."""
+        """The ε of all questions together."""
         return sum((one.question.exact_epsilon for one in self.shares), Fraction(0))
 
     def __str__(self) -> str:
@@ -394,20 +490,36 @@ def split(
     delta: Fraction | None = None,
     n: int | None = None,
 ) -> Split:
-    """Divide one budget among several questions, from public parameters only.
+    """Divide a budget among questions, from public parameters only.
 
     Parameters
     ----------
-    questions : mapping from id to question
-        Each a mapping with ``kind`` and its fields, and one of ``epsilon``, ``within`` (the half-width that
-        it needs; ``of`` says of what, ``guess`` what is guessed) and ``weight`` (1 unless given), with which
-        it shares what the others leave.
+    questions : mapping from id to mapping
+        Each with ``kind`` and its fields, and one of ``epsilon``, ``within`` (the half-width that it needs)
+        and ``weight`` (1 unless given). Questions with a weight share what the others leave. ``of`` and
+        ``guess`` are those of :func:`discreet.plan`.
     schema : Schema
         What is public about the data.
     epsilon, delta : Fraction
         The budget.
     n : int, optional
-        About how many records there are, where the schema does not declare it.
+        The approximate number of records, where the schema does not declare it.
+
+    Returns
+    -------
+    Split
+
+    Raises
+    ------
+    InvalidInputError
+        If the budget does not allow the questions, or a question needs a δ and there is none.
+
+    Examples
+    --------
+    >>> asked = {"smokers": {"columns": "smoker"}, "sex": {"columns": "sex", "weight": 3}}
+    >>> schema = Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=2000)
+    >>> print(split(asked, schema, Fraction(1)).questions[1]["epsilon"])
+    3/4
     """
     size = schema.size if n is None else n
     fixed: dict[str, Plan | Question] = {}
@@ -470,7 +582,7 @@ def split(
 
 
 def _with_epsilon(given: Mapping[str, Any], question: Question) -> dict[str, Any]:
-    """A question with its part of the budget, as a study file has it."""
+    """Return a question with its part of the budget, as a study file has it."""
     kept = {key: value for key, value in given.items() if key not in SPLIT_KEYS}
     return {**kept, "epsilon": str(question.exact_epsilon)}
 
@@ -478,7 +590,7 @@ def _with_epsilon(given: Mapping[str, Any], question: Question) -> dict[str, Any
 def _plan_if_known(
     question: Question, schema: Schema, given: Mapping[str, Any], n: int | None
 ) -> Plan | None:
-    """The plan of a question with its ε; None where n is not known or the kind has no plan."""
+    """Return the plan of a question with its ε; None where n is not known or the kind has no plan."""
     if n is None:
         return None
     try:

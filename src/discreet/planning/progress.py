@@ -1,4 +1,4 @@
-"""Work that takes more than two seconds says how far it is, where somebody watches a terminal."""
+"""Progress of work that takes more than two seconds, shown on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,26 @@ PATIENCE = 2.0
 
 
 def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -> Iterator[Item]:
-    """The items, one by one; ``show``: whether to say how far they are, by default on a terminal."""
+    """Yield the items and show how many are done, on standard error.
+
+    Parameters
+    ----------
+    items : sequence
+        What is worked through.
+    what : str
+        The name of the work.
+    show : bool, optional
+        Whether to show it; by default on a terminal, after two seconds.
+
+    Yields
+    ------
+    item
+
+    Examples
+    --------
+    >>> list(track_progress([3, 1, 2], "sorting", show=False))
+    [3, 1, 2]
+    """
     shown = sys.stderr.isatty() if show is None else show
     patience, pause = (PATIENCE, 0.2) if show is None else (0.0, 0.0)
     start = last = time.monotonic()

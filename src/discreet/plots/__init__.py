@@ -1,4 +1,4 @@
-"""Pictures of releases, legible in black and white. Needs matplotlib, the extra ``plots``."""
+"""Plots of answers, legible in black and white. They need matplotlib, the extra ``plots``."""
 
 from __future__ import annotations
 
@@ -41,10 +41,32 @@ def posterior(
     level: float = 0.95,
     truth: Beta | Dirichlet | None = None,
 ) -> Axes:
-    """The posterior density of each level's proportion: noise-aware with its interval shaded, plug-in dotted.
+    """Plot the posterior densities of an answer, with their intervals shaded.
 
-    Of posterior draws: what is known of each number after them, the prior dotted, the draws as ticks.
-    ``truth`` draws another posterior thin and grey for comparison: only for data that are public anyway.
+    For proportions the plug-in density is dotted. For posterior draws the prior is dotted and ticks mark
+    the draws.
+
+    Parameters
+    ----------
+    release : Release or Sample
+        Proportions, or posterior draws.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+    level : float
+        The probability of the shaded intervals.
+    truth : Beta or Dirichlet, optional
+        Another posterior for comparison, thin and grey: only for data that are public anyway.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import discreet
+    >>> smokers = discreet.proportions(["no"] * 70 + ["yes"] * 30, schema=("no", "yes"), epsilon=1)
+    >>> posterior(smokers).get_xlabel()
+    'proportion of “yes”'
     """
     axes = _axes(ax)
     if isinstance(release, Sample):
@@ -88,7 +110,7 @@ def _posterior_of_draws(sample: Sample, axes: Any, level: float) -> None:
 
 
 def _ends(laws: Sequence[Any]) -> tuple[float, float]:
-    """Between which values the laws are worth drawing."""
+    """Return the range of values in which the distributions have nearly all their probability."""
     ends = np.array([law.ppf([0.0005, 0.9995]) for law in laws])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     return low - 0.04 * (high - low), high + 0.04 * (high - low)
@@ -102,7 +124,7 @@ def _densities(
     theta: Any,
     level: float,
 ) -> list[Any]:
-    """The laws with their intervals shaded, and thin what stands beside each; the colours of the laws."""
+    """Plot distributions with their intervals shaded and others thin beside them; return the colours."""
     colours = []
     for index, (name, law) in enumerate(zip(names, laws, strict=True)):
         density, (left, right) = law.pdf(theta), law.interval(level)
@@ -121,7 +143,33 @@ def _densities(
 
 
 def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
-    """A line for each number of an answer, or of pooled groups (a caterpillar); a network's graph."""
+    """Plot the estimate and interval of each number of an answer, or the graph of a network.
+
+    Parameters
+    ----------
+    answer : Answer or Pooled
+        What to plot.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+    level : float
+        The probability of the intervals.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    InvalidInputError
+        If the answer has nothing to draw.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> hours = discreet.quantiles([8, 20, 38, 40] * 100, schema=(0, 80), epsilon=1)
+    >>> intervals(hours).get_xlabel()
+    '95 % interval'
+    """
     figure = answer.figure(level)
     if figure is None:
         raise InvalidInputError("there is nothing to draw here; its parts may have pictures of their own")
@@ -141,7 +189,23 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
 
 
 def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
-    """Each coefficient but the intercept with its interval; thick is what sampling alone would leave."""
+    """Plot each coefficient except the intercept with its interval.
+
+    The thick part of a line is the interval that sampling alone would leave.
+
+    Parameters
+    ----------
+    fit : Fit
+        A regression.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+    level : float
+        The probability of the intervals.
+
+    Returns
+    -------
+    matplotlib axes
+    """
     axes = intervals(fit, ax, level=level)
     alone = np.sqrt(1 - fit.noise_share())[fit.slopes]
     rows = fit.figure(level).rows
@@ -154,7 +218,19 @@ def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Ax
 
 
 def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
-    """The graph of a network: arrows lead from a column to those that depend on it."""
+    """Plot the graph of a network, with arrows from each column to those that depend on it.
+
+    Parameters
+    ----------
+    answer : NetworkRelease
+        A network.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+
+    Returns
+    -------
+    matplotlib axes
+    """
     axes, figure = _axes(ax), answer.figure()
     places = {name: (across, -depth) for name, (across, depth) in figure.places().items()}
     for parent, name in figure.arrows():
@@ -172,7 +248,26 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
 
 
 def profile(audit: Audit, ax: Axes | None = None) -> Axes:
-    """The exact privacy profile δ(ε) of an audit, logarithmic, with the claimed ε as a dotted line."""
+    """Plot the exact privacy profile δ(ε) of an audit on a logarithmic axis; dotted is the claimed ε.
+
+    Parameters
+    ----------
+    audit : Audit
+        Made by :func:`discreet.audit`.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import discreet
+    >>> mechanism = discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5)
+    >>> profile(discreet.audit(mechanism)).get_ylabel()
+    'δ'
+    """
     axes = _axes(ax)
     epsilons, deltas = audit.profile()
     shown = deltas > 0

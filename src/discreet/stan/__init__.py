@@ -1,11 +1,11 @@
-"""Stan code of noisy counts: a ``functions`` block, the data, and a brms family, as text.
+"""Stan code for noisy counts: a ``functions`` block, the data, and a brms family, as text.
 
     program = discreet.stan.observe(release.likelihood())
     program.functions, program.data, program.statement
 
-The functions sum the true counts out: a cell over a window around its largest term, ``noisy_poisson`` and
-``noisy_binomial``; a public total by adding one cell after the other, ``noisy_multinomial``, which takes time
-in proportion to cells × total × window and is meant for totals up to some thousands.
+The functions sum over the true counts. ``noisy_poisson`` and ``noisy_binomial`` sum one cell over a window
+around its largest term. ``noisy_multinomial`` adds one cell after the other to a public total, in time
+proportional to cells × total × window, and is meant for totals up to some thousands.
 """
 
 from __future__ import annotations
@@ -122,7 +122,27 @@ real noisy_multinomial_lpdf(vector z, int total, vector probs, real scale) {{
 
 
 def functions(noise: Any) -> str:
-    """The contents of a ``functions`` block for one kind of noise."""
+    """Return the contents of a Stan ``functions`` block for one kind of noise.
+
+    Parameters
+    ----------
+    noise : Noise or tuple
+        As in :func:`discreet.noisy_counts`, such as ``("geometric", epsilon)``.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no Stan code for this noise.
+
+    Examples
+    --------
+    >>> print(functions(("geometric", 0.5)).splitlines()[0])
+    // log P(z | x): discrete-laplace noise of a count x.
+    """
     law = as_noise(noise)
     if law.name not in _LAWS:
         raise InvalidInputError(
@@ -136,7 +156,19 @@ def functions(noise: Any) -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """What goes where: text for the blocks of a Stan program, and the data."""
+    """Text for the blocks of a Stan program, and its data.
+
+    Attributes
+    ----------
+    functions : str
+        The ``functions`` block.
+    declarations : str
+        The ``data`` block.
+    statement : str
+        A statement of the ``model`` block.
+    data : dict
+        The values of the data.
+    """
 
     functions: str
     declarations: str
@@ -149,7 +181,29 @@ class Program:
 
 
 def observe(likelihood: Likelihood) -> Program:
-    """The program's part that says what was published, about ``shares`` or ``rates`` that the model has."""
+    """Return the part of a Stan program that adds what was published to a model.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        ``release.likelihood()``. The model has ``shares`` where the total is public, else ``rates``.
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no Stan code for this likelihood.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> smokers = discreet.proportions(["no"] * 70 + ["yes"] * 30, schema=("no", "yes"), epsilon=1)
+    >>> observe(smokers.likelihood()).statement
+    'for (i in 1:k) target += noisy_poisson_lpdf(z[i] | rates[i], scale[i]);'
+    """
     if not (isinstance(likelihood, NoisyCells) and bridging.plain(likelihood)):
         raise InvalidInputError("only noisy counts of shares or rates have Stan code; use release.to_pymc()")
     noise: Noise = likelihood.noise
@@ -173,7 +227,27 @@ def observe(likelihood: Likelihood) -> Program:
 
 
 def brms_family(noise: Any) -> str:
-    """R code of a custom family for brms: Poisson counts with noise, ``scale`` as ``vreal``."""
+    """Return R code of a custom brms family: Poisson counts with noise, whose scale is a ``vreal``.
+
+    Parameters
+    ----------
+    noise : Noise or tuple
+        As in :func:`discreet.noisy_counts`, such as ``("geometric", epsilon)``.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no Stan code for this noise.
+
+    Examples
+    --------
+    >>> brms_family(("geometric", 0.5)).splitlines()[0]
+    'noisy_poisson <- brms::custom_family('
+    """
     law = bridging.independent(as_noise(noise))
     code = functions(law)
     return f"""\

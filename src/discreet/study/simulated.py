@@ -1,4 +1,4 @@
-"""Answers from simulated records: for trying a study out before any data are opened. Not private."""
+"""Answers from simulated records, for trying a study out before any data are opened; they are not private."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ _NOT_PRIVATE = Guarantee(None, basis="simulated records: not private, and about 
 
 
 def simulate_records(schema: Schema, seed: int = 0) -> dict[str, list[Any]]:
-    """Return a table of records that fit a schema: values spread evenly, columns independent.
+    """Return a table of simulated records that fit a schema: uniform values, independent columns.
 
     Parameters
     ----------
     schema : Schema
-        Its public n decides how many records there are, 1,000 where it declares none.
+        Its public n is the number of records; 1,000 where it declares none.
     seed : int
         The same seed gives the same records.
+
+    Returns
+    -------
+    dict
+        Each column with the list of its values.
 
     Examples
     --------
@@ -56,7 +61,17 @@ def simulate_records(schema: Schema, seed: int = 0) -> dict[str, list[Any]]:
 
 
 def answer_from_simulation(bound: BoundQuestion) -> Any:
-    """Return the answer to a question about simulated records, stamped "not private"."""
+    """Return the answer to a question about simulated records, stamped "not private".
+
+    Parameters
+    ----------
+    bound : BoundQuestion
+        The question with its schema; its data are not opened.
+
+    Returns
+    -------
+    Answer
+    """
     table = simulate_records(bound.schema)
     data = next(iter(table.values())) if bound.schema.nameless else table
     answer = BoundQuestion(bound.question, bound.schema, data).answer()

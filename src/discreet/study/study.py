@@ -45,7 +45,19 @@ _STUDY_KEYS = ("title", "data", "ledger", "dataset", "epsilon", "delta", "zcdp")
 
 @dataclass(frozen=True)
 class StudyPrice:
-    """What questions would cost, before anything is spent. ``charged``: those that were charged already."""
+    """The price of questions, before anything is spent.
+
+    Attributes
+    ----------
+    guarantees : mapping
+        The guarantee of each question, by id.
+    charged : tuple of str
+        The ids of questions that were charged already.
+    asked : Budget
+        The price of all other questions together.
+    account : Account
+        The budget and what was spent of it.
+    """
 
     guarantees: Mapping[str, Guarantee]
     charged: tuple[str, ...]
@@ -170,7 +182,7 @@ class Study:
             )
 
     def account(self) -> Account:
-        """Return cap, spent and remaining budget; those of the beginning before the first charge."""
+        """Return the budget, what was spent, and what remains; before the first charge nothing was spent."""
         beginning = Account(self.dataset, str(self.relation), self.budget, self.budget.zero(), 0, "")
         if self.ledger is None:
             return beginning
@@ -193,7 +205,42 @@ class Study:
         id: str | None = None,
         title: str | None = None,
     ) -> Any:
-        """Release proportions of a column, a table, or public groups: :func:`discreet.proportions`."""
+        """Release proportions of a column, of a table, or within public groups.
+
+        Parameters
+        ----------
+        *columns : str
+            One column, or several for the cells of their table.
+        epsilon, delta : number
+            The privacy budget of this question; δ for mechanisms that need one.
+        by : str, optional
+            A public column: release the shares within each of its groups, all for one ε.
+        prior : float or sequence of float, optional
+            The parameter of the Dirichlet prior: one number for all values, or one for each.
+        mechanism : str
+            ``"auto"`` chooses by a rule on public parameters.
+        options : mapping, optional
+            Options of the mechanism.
+        id : str, optional
+            The request id of the charge; asked again with it, the stored answer is returned at no cost.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        Release, ConditionalRelease or Selected
+
+        See Also
+        --------
+        discreet.proportions : The same for one answer without a study.
+
+        Examples
+        --------
+        >>> schema = Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=100)
+        >>> study = Study("survey.csv", schema, epsilon=1)  # without a ledger answers are simulated
+        >>> study.proportions("smoker", "sex", epsilon=0.5).names
+        (('no', 'f'), ('no', 'm'), ('yes', 'f'), ('yes', 'm'))
+        """
         from discreet.questions.proportions import Proportions
 
         asked = Proportions(
@@ -211,7 +258,31 @@ class Study:
         id: str | None = None,
         title: str | None = None,
     ) -> Any:
-        """Release the mean of a bounded column: :func:`discreet.mean`."""
+        """Release the mean of a bounded column.
+
+        Parameters
+        ----------
+        column : str, optional
+            A column of numbers; may be left out where the schema declares only one.
+        epsilon, delta : number
+            The privacy budget of this question; pure ε-differential privacy without δ.
+        by : str, optional
+            A column of groups: release the mean of each.
+        id : str, optional
+            The request id of the charge.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        Answer
+
+        Examples
+        --------
+        >>> study = Study("survey.csv", Schema({"age": (18, 95)}, n=100), epsilon=1)
+        >>> study.mean("age", epsilon=0.2).mean().shape
+        (1,)
+        """
         from discreet.questions.mean import Mean
 
         return self.ask(Mean(column, by=by, epsilon=epsilon, delta=delta), id=id, title=title)
@@ -226,7 +297,33 @@ class Study:
         id: str | None = None,
         title: str | None = None,
     ) -> Any:
-        """Release quantiles of a bounded column: :func:`discreet.quantiles`."""
+        """Release quantiles of a bounded column.
+
+        Parameters
+        ----------
+        column : str, optional
+            A column of numbers; may be left out where the schema declares only one.
+        probs : sequence of float
+            The probabilities of the quantiles, between 0 and 1.
+        epsilon : number
+            The privacy budget of this question.
+        by : str, optional
+            A public column: release the quantiles within each of its groups, all for one ε.
+        id : str, optional
+            The request id of the charge.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        QuantileAnswer
+
+        Examples
+        --------
+        >>> study = Study("survey.csv", Schema({"hours": (0, 80)}, n=100), epsilon=1)
+        >>> study.quantiles("hours", (0.1, 0.5, 0.9), epsilon=0.3).names
+        ('10 %', '50 %', '90 %')
+        """
         from discreet.questions.quantiles import Quantiles
 
         return self.ask(Quantiles(column, probs, by=by, epsilon=epsilon), id=id, title=title)
@@ -243,7 +340,29 @@ class Study:
         id: str | None = None,
         title: str | None = None,
     ) -> Any:
-        """Release a regression with intervals: :func:`discreet.regress`."""
+        """Release a regression with intervals that account for the noise.
+
+        Parameters
+        ----------
+        formula : str
+            The response and the predictors, such as ``"income ~ age + sex"``.
+        epsilon, delta : number
+            The privacy budget of this question; without δ it uses a part of the study's δ.
+        family : {"gaussian", "binomial", "multinomial", "poisson"}
+            The model of the response.
+        prior : mapping, optional
+            The mean and standard deviation of coefficients by name, in the units of the columns.
+        options : mapping, optional
+            Options of the fit.
+        id : str, optional
+            The request id of the charge.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        Fit
+        """
         from discreet.questions.regress import Regress
 
         asked = Regress(formula, family=family, epsilon=epsilon, delta=delta, prior=prior, options=options)
@@ -261,7 +380,29 @@ class Study:
         options: Mapping[str, Any] | None = None,
         id: str | None = None,
     ) -> Any:
-        """Release draws from a posterior: :func:`discreet.draw`."""
+        """Release draws from a posterior, made private by the spread of the posterior itself.
+
+        Parameters
+        ----------
+        column : str, optional
+            A column, or a formula such as ``"smoker ~ age"`` for coefficients of a logistic regression.
+        epsilon, delta : number
+            The privacy budget of this question.
+        method : {"diffused", "concentrated", "direct"}
+            How the posterior is made private.
+        family : str, optional
+            The model of one record.
+        prior : optional
+            The parameters of the prior.
+        options : mapping, optional
+            ``draws``, ``order``, ``grid``, and options of the family such as ``sigma``.
+        id : str, optional
+            The request id of the charge.
+
+        Returns
+        -------
+        Answer
+        """
         from discreet.questions.draw import Draw
 
         asked = Draw(
@@ -278,7 +419,32 @@ class Study:
         id: str | None = None,
         title: str | None = None,
     ) -> Any:
-        """Release the tables of a declared network: :func:`discreet.network`."""
+        """Release the conditional tables of a Bayesian network whose graph is declared.
+
+        Parameters
+        ----------
+        parents : mapping
+            Each column with the columns that it depends on.
+        epsilon : number
+            The privacy budget of the whole network.
+        prior : float, optional
+            The parameter of the Dirichlet prior of every conditional distribution.
+        id : str, optional
+            The request id of the charge.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        NetworkRelease
+
+        Examples
+        --------
+        >>> schema = Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=100)
+        >>> study = Study("survey.csv", schema, epsilon=1)
+        >>> study.network({"sex": [], "smoker": ["sex"]}, epsilon=0.5).parents["smoker"]
+        ('sex',)
+        """
         from discreet.questions.network import Network
 
         return self.ask(Network(parents, epsilon=epsilon, prior=prior), id=id, title=title)
@@ -291,13 +457,27 @@ class Study:
         question : Question
             Such as ``discreet.Proportions("smoker", epsilon=0.5)``.
         id : str, optional
-            Of the charge: asked again with it, the stored answer is returned and nothing is charged.
+            The request id of the charge; asked again with it, the stored answer is returned at no cost.
         title : str, optional
             The heading of the answer in the report.
 
         Returns
         -------
         Answer
+
+        Raises
+        ------
+        BudgetExceededError
+            If the budget does not allow the question; nothing is charged.
+        InvalidInputError
+            If the question does not fit the schema, or ``id`` is malformed.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> study = Study("survey.csv", Schema({"smoker": ["no", "yes"]}, n=100), epsilon=1)
+        >>> study.ask(discreet.Proportions("smoker", epsilon=0.5)).names
+        ('no', 'yes')
         """
         if id is not None:
             check_id(id, "id")
@@ -316,24 +496,70 @@ class Study:
         level: float = 0.95,
         guess: Mapping[str, Any] | None = None,
     ) -> Plan:
-        """Plan a question before any data are opened: :func:`discreet.plan`."""
+        """Plan a question under the schema of this study; no data are opened.
+
+        Parameters
+        ----------
+        question : Question
+            Such as ``discreet.Proportions("smoker")``.
+        epsilon : number, optional
+            The privacy budget; leave it out with ``within`` to solve for it.
+        within : float or str, optional
+            The wanted half-width of the interval, such as 0.02 or ``"2 points"``.
+        n : int, optional
+            The approximate number of records, where the schema does not declare it.
+        of : str, optional
+            The coefficient, group or share that ``within`` is about.
+        level : float
+            The probability of the intervals.
+        guess : mapping, optional
+            Guesses about the records; see :func:`discreet.plan`.
+
+        Returns
+        -------
+        Plan
+
+        Examples
+        --------
+        >>> import discreet
+        >>> study = Study("survey.csv", Schema({"smoker": ["no", "yes"]}, n=2000), epsilon=1)
+        >>> study.plan(discreet.Proportions("smoker"), within="3 points").epsilon < 0.1
+        True
+        """
         asked = self._with_delta(question)
         return plan(asked, self.schema, epsilon=epsilon, within=within, n=n, of=of, level=level, guess=guess)
 
     def split(self, questions: Iterable[Mapping[str, Any]]) -> Split:
-        """Divide the budget of this study among questions, before any data are opened.
+        """Divide the budget of this study among questions; no data are opened.
 
         Parameters
         ----------
         questions : iterable of mappings
             Each with an ``id``, a ``kind`` (``"proportions"`` unless given), its fields, and one of
-            ``epsilon``, ``within`` (the half-width that it needs; ``of`` names of what, ``guess`` what is
-            guessed) and ``weight`` (1 unless given), with which it shares what the others leave.
+            ``epsilon``, ``within`` (the half-width that it needs) and ``weight`` (1 unless given). Questions
+            with a weight share what the others leave. ``of`` and ``guess`` are those of
+            :func:`discreet.plan`.
 
         Returns
         -------
         Split
             ``split.questions`` are the questions with their ε, for :meth:`price` and :meth:`answer`.
+
+        Raises
+        ------
+        InvalidInputError
+            If the budget is in ρ, or does not allow the questions.
+
+        Examples
+        --------
+        >>> schema = Schema({"smoker": ["no", "yes"], "age": (18, 95)}, n=2000)
+        >>> study = Study("survey.csv", schema, epsilon=1)
+        >>> asked = [
+        ...     {"id": "smokers", "columns": "smoker", "epsilon": "0.4"},
+        ...     {"id": "age", "kind": "mean", "column": "age"},
+        ... ]
+        >>> [question["epsilon"] for question in study.split(asked).questions]
+        ['2/5', '3/5']
         """
         if self.budget.epsilon is None:
             raise InvalidInputError("split divides a budget of ε, or of ε and δ; this one is in ρ (zCDP)")
@@ -343,10 +569,21 @@ class Study:
     # Questions with an id.
 
     def check(self, questions: Iterable[Mapping[str, Any]]) -> None:
-        """Read what the questions need of the data, so that a mistake is found before anything is charged.
+        """Compare the data with the questions, so that mistakes show before anything is charged.
 
-        Every question whose column, type or values do not fit is named, in words without any value. What
-        was read is kept for the answer. Whether an error comes depends on the data: it is for the curator.
+        The error names each question whose column, type or values do not fit, and no value of the data.
+        Whether there is an error depends on the data, so it is for the curator only. What was read is kept
+        for the answer.
+
+        Parameters
+        ----------
+        questions : iterable of mappings
+            Each with an ``id``, a ``kind`` and its fields.
+
+        Raises
+        ------
+        DataError, InvalidInputError
+            If the data do not fit a question; nothing is charged.
         """
         problems = []
         for name, question, earlier in self._each(questions):
@@ -359,11 +596,31 @@ class Study:
             raise problems[0][0](text) from None
 
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
-        """Return what the questions cost together, and whether that fits; nothing is spent or written.
+        """Return the price of questions together, and whether it fits the budget; nothing is charged.
 
-        A question that was charged already is not counted again; one that was changed since is refused, and
-        one whose guarantee is for another relation or unit than the budget's. Sizes that are not declared
-        are counted in the data: they are public. What was read is kept for the answer.
+        A question that was charged already is not counted again. Numbers of records that the schema reads as
+        public are counted in the data. What was read is kept for the answer.
+
+        Parameters
+        ----------
+        questions : iterable of mappings
+            Each with an ``id``, a ``kind`` and its fields.
+
+        Returns
+        -------
+        StudyPrice
+
+        Raises
+        ------
+        InvalidInputError
+            If a question was changed since it was charged, or its relation is not that of the budget.
+
+        Examples
+        --------
+        >>> study = Study({"smoker": ["no", "yes"] * 50}, Schema({"smoker": ["no", "yes"]}, n=100), epsilon=1)
+        >>> price = study.price([{"id": "smokers", "columns": "smoker", "epsilon": 0.4}])
+        >>> price.fits, str(price.asked)
+        (True, 'ε = 0.4')
         """
         guarantees: dict[str, Guarantee] = {}
         charged = []
@@ -381,7 +638,7 @@ class Study:
         return StudyPrice(guarantees, tuple(charged), asked, account)
 
     def _each(self, questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Question, Receipt | None]]:
-        """Id and question of each, and its receipt where it was charged already."""
+        """Yield the id and the question of each mapping, and its receipt where it was charged already."""
         begun = self.account().entries
         for name, given in by_id(questions):
             question = self._with_delta(checked_question(name, given))
@@ -389,21 +646,37 @@ class Study:
             yield name, question, earlier
 
     def answer(self, question: Mapping[str, Any]) -> Any:
-        """Return the answer of a question with an ``id``; asked again, the stored answer."""
+        """Answer a question that is a mapping with an ``id``; asked again, return the stored answer.
+
+        Parameters
+        ----------
+        question : mapping
+            With an ``id``, a ``kind`` and its fields, as in a study file.
+
+        Returns
+        -------
+        Answer
+
+        Examples
+        --------
+        >>> study = Study("survey.csv", Schema({"smoker": ["no", "yes"]}, n=100), epsilon=1)
+        >>> study.answer({"id": "smokers", "columns": "smoker", "epsilon": 0.4}).names
+        ('no', 'yes')
+        """
         name = question_id(question, "question")
         answer = self.ask(checked_question(name, question), id=name, title=question.get("title"))
         self._priced.pop(name, None)
         return answer
 
     def _with_delta(self, question: Question) -> Question:
-        """The question with a part of the study's δ, where it needs one and has none."""
+        """Return the question with a part of the study's δ, where it needs a δ and has none."""
         check_question(question)
         if not question.needs_delta or question.delta is not None or not self.budget.delta:
             return question
         return replace(question, delta=str(self.budget.delta / DELTA_PARTS))
 
     def _bind(self, name: str | None, question: Question) -> BoundQuestion:
-        """The question put to the data, with what pricing has read already."""
+        """Return the question bound to the data, with what pricing has read already."""
         known = None if name is None else self._priced.get(name)
         if known is None or known.question != question:
             known = BoundQuestion(question, self.schema, self.data)
@@ -431,7 +704,17 @@ class Study:
         return answer
 
     def result(self, title: str | None = None) -> StudyResult:
-        """Return everything that was answered by this object, as one document."""
+        """Return all answers of this object as one document.
+
+        Parameters
+        ----------
+        title : str, optional
+            The heading; that of the study unless given.
+
+        Returns
+        -------
+        StudyResult
+        """
         questions = {name: question for name, (question, _) in self._answered.items()}
         answers = {name: answer for name, (_, answer) in self._answered.items()}
         heading = title or self.title or self.dataset
@@ -439,15 +722,25 @@ class Study:
         return StudyResult(heading, self.dataset, questions, answers, account, self.schema.to_dict())
 
     def report(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """Return the report of everything that was answered, as one HTML page.
+        """Return the report of all answers as one HTML page.
 
         Parameters
         ----------
         path : path, optional
-            Where the page is written; the JSON document of all answers is written beside it. Another file of
-            that name, such as a single answer, is not replaced.
+            The file to write. The JSON document of all answers is written beside it; another file of that
+            name, such as a single answer, is not replaced.
         title : str, optional
-            The heading.
+            The heading; that of the study unless given.
+
+        Returns
+        -------
+        str
+            The HTML page.
+
+        Raises
+        ------
+        FileError
+            If the JSON document would replace a file that is not a study.
         """
         result = self.result(title)
         if path is None:
@@ -478,7 +771,29 @@ class Study:
 
 
 def checked_question(name: str, question: Mapping[str, Any]) -> Question:
-    """Return the question of a mapping with an id. A misspelt key is an error that names the nearest one."""
+    """Return the question that a mapping describes.
+
+    Parameters
+    ----------
+    name : str
+        The id of the question, for messages.
+    question : mapping
+        Its ``kind`` and fields.
+
+    Returns
+    -------
+    Question
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is unknown; the message names the nearest known key.
+
+    Examples
+    --------
+    >>> checked_question("age", {"kind": "mean", "column": "age", "epsilon": 1}).kind
+    'mean'
+    """
     dropped = ("id", "title", "within", "weight", "of", "guess")
     parameters = {key: value for key, value in question.items() if key not in dropped}
     kind = parameters.pop("kind", "proportions")
@@ -486,7 +801,22 @@ def checked_question(name: str, question: Mapping[str, Any]) -> Question:
 
 
 def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the questions with their ids, of which none is there twice."""
+    """Yield each question with its id.
+
+    Parameters
+    ----------
+    questions : iterable of mappings
+        Each with an ``id``.
+
+    Yields
+    ------
+    id, question : str, mapping
+
+    Raises
+    ------
+    InvalidInputError
+        If an id is missing, malformed or used twice.
+    """
     seen = set()
     for index, question in enumerate(questions, 1):
         name = question_id(question, f"question {index}")
@@ -497,14 +827,48 @@ def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping
 
 
 def question_id(question: Mapping[str, Any], where: str) -> str:
-    """Return the id of a question, which is that of its charge."""
+    """Return the id of a question, which is the request id of its charge.
+
+    Parameters
+    ----------
+    question : mapping
+        A question with an ``id``.
+    where : str
+        How messages call the question.
+
+    Returns
+    -------
+    str
+    """
     if not isinstance(question, Mapping):
         raise InvalidInputError(f"{where} must be a mapping with id, kind and parameters")
     return check_id(question.get("id"), where)
 
 
 def check_id(name: Any, where: str) -> str:
-    """Return an id of letters, digits, dots and dashes."""
+    """Return an id, or refuse it unless it consists of letters, digits, dots and dashes.
+
+    Parameters
+    ----------
+    name
+        The id.
+    where : str
+        How messages call the question.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InvalidInputError
+        If it is malformed.
+
+    Examples
+    --------
+    >>> check_id("smokers-2024", "question 1")
+    'smokers-2024'
+    """
     if not isinstance(name, str) or not re.fullmatch(r"[\w.-]{1,100}", name):
         raise InvalidInputError(f'{where} needs an id of letters, digits, dots and dashes: id = "smokers"')
     return name
@@ -532,9 +896,23 @@ def _with_label(study: Study, label: str) -> Study:
 
 
 def read_study(path: str | Path) -> StudyFile:
-    """Read a study file (TOML), checked: every question, before anything is opened or spent.
+    """Read and check a study file (TOML); no data are opened and nothing is spent.
 
-    Paths in it are relative to the file.
+    Parameters
+    ----------
+    path : path
+        The file. Paths in it are relative to the file.
+
+    Returns
+    -------
+    StudyFile
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read.
+    InvalidInputError
+        If a table, key or question is malformed.
     """
     path = Path(path)
     try:
@@ -614,7 +992,7 @@ def run_study(
     check: bool = True,
     keep: Callable[[StudyResult], None] | None = None,
 ) -> StudyResult:
-    """Run a study file from where it stopped; what does not fit is refused before anything is spent.
+    """Run a study file; questions that were answered earlier are not charged again.
 
     Parameters
     ----------
@@ -623,13 +1001,18 @@ def run_study(
     progress : callable, optional
         Called with the id of each question once it is answered, and whether it was answered earlier.
     check : bool
-        Whether the data are compared with every question before the first charge (:meth:`Study.check`).
+        Whether to compare the data with every question before the first charge (:meth:`Study.check`).
     keep : callable, optional
-        Called with what was answered, also when an error ends the run.
+        Called with the answers, also when an error ends the run.
 
     Returns
     -------
     StudyResult
+
+    Raises
+    ------
+    BudgetExceededError
+        If the questions do not fit the budget; nothing is spent.
     """
     declared = path if isinstance(path, StudyFile) else read_study(path)
     study = declared.open()
