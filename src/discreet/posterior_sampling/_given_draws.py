@@ -1,4 +1,4 @@
-"""What a private posterior draw says about the parameter, with the randomness of the draw accounted for.
+"""The distribution of the parameter given private posterior draws, with their randomness accounted for.
 
 Draws y₁, …, y_J have the law with coordinates η₀/m + r·s, s the statistic of the records, so that
 
@@ -20,47 +20,50 @@ import numpy as np
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError
 
-_DEPTH = 45.0
+_LOG_WEIGHT_DEPTH = 45.0
 """Statistics whose weight is below e^−45 of the largest are left out."""
-_LISTED, _SCANNED, _NODES = 2_000, 4_000, 2_000
+_MOST_LISTED_STATISTICS, _SCANNED_STATISTICS, _QUADRATURE_NODES = 2_000, 4_000, 2_000
+"""Whole statistics that are listed one by one, those tried in a search, and nodes of the midpoint rule."""
 
 
 def weighed_statistics(
     log_weight: Callable[[FloatArray], FloatArray], low: float, high: float, *, whole: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Statistics between the ends with their probabilities: all whole ones if few, else those of a rule.
+    """Return statistics between the ends with their probabilities: all whole ones if few, else nodes.
 
-    The range that matters is found from ends inwards, in steps that are fine near both ends; then a midpoint
-    rule, in an angle so that a weight like (s − low)^−½ at an end is smooth.
+    The range with non-negligible weight is searched from the ends inwards, in steps that are fine near both
+    ends. The midpoint rule then uses an angle, in which a weight like (s − low)^−½ at an end is smooth.
     """
     for _ in range(60):
-        if whole and high - low <= _LISTED:
+        if whole and high - low <= _MOST_LISTED_STATISTICS:
             nodes = np.arange(math.ceil(low), math.floor(high) + 1, dtype=np.float64)
             return nodes, _normalise(log_weight(nodes))
-        steps = np.geomspace(1e-15, 0.5, _SCANNED)
+        steps = np.geomspace(1e-15, 0.5, _SCANNED_STATISTICS)
         scanned = low + (high - low) * np.concatenate([steps, 1 - steps[-2::-1]])
         scanned = scanned[(scanned > low) & (scanned < high)]
         values = log_weight(scanned)
-        kept = np.flatnonzero(values > values.max() - _DEPTH)
-        if not len(kept):
-            raise InvalidInputError("these draws are possible under no statistic of the records")
-        first, last = kept[0] - 1, kept[-1] + 1
+        relevant = np.flatnonzero(values > values.max() - _LOG_WEIGHT_DEPTH)
+        if not len(relevant):
+            raise InvalidInputError(
+                "the draws must be possible for some records within the bounds; these are not"
+            )
+        first, last = relevant[0] - 1, relevant[-1] + 1
         inner = low if first < 0 else float(scanned[first])
         outer = high if last >= len(scanned) else float(scanned[last])
-        if outer - inner > 0.5 * (high - low) and len(kept) > 100:
+        if outer - inner > 0.5 * (high - low) and len(relevant) > 100:
             break
         if (inner, outer) == (low, high):
             break
         low, high = (float(math.floor(inner)), float(math.ceil(outer))) if whole else (inner, outer)
     listed = np.zeros(0)
     if whole:  # near an end a sum of weights like s^(a − 1), a < 1, is no integral
-        listed = np.arange(math.ceil(low), math.ceil(low) + _LISTED, dtype=np.float64)
+        listed = np.arange(math.ceil(low), math.ceil(low) + _MOST_LISTED_STATISTICS, dtype=np.float64)
         low, high = float(listed[-1]) + 0.5, math.floor(high) + 0.5
-    angle = (np.arange(_NODES) + 0.5) * (math.pi / 2 / _NODES)
+    angle = (np.arange(_QUADRATURE_NODES) + 0.5) * (math.pi / 2 / _QUADRATURE_NODES)
     nodes = low + (high - low) * np.sin(angle) ** 2
-    step = np.log((high - low) * math.pi / 2 / _NODES * np.sin(2 * angle))
-    every = np.concatenate([listed, nodes])
-    return every, _normalise(log_weight(every) + np.concatenate([np.zeros(len(listed)), step]))
+    step = np.log((high - low) * math.pi / 2 / _QUADRATURE_NODES * np.sin(2 * angle))
+    statistics = np.concatenate([listed, nodes])
+    return statistics, _normalise(log_weight(statistics) + np.concatenate([np.zeros(len(listed)), step]))
 
 
 def _normalise(log_weights: FloatArray) -> FloatArray:

@@ -21,8 +21,8 @@ from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.family import Family, Natural, add_scaled, start
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, posterior_sampler
 
-_MOST = 10**9
-_REHEARSALS = 16
+_MOST_PUBLIC_RECORDS = 10**9
+_SIMULATED_DRAWS = 16
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PublicPlan:
         return None if self.records is None else self.records - self.n
 
     def __str__(self) -> str:
-        enough = f"more than {_MOST:.0e}" if self.enough is None else f"{self.enough:,}"
+        enough = f"more than {_MOST_PUBLIC_RECORDS:.0e}" if self.enough is None else f"{self.enough:,}"
         lines = [
             f"Posterior draw from n = {self.n:,} private records, {self.family}",
             f"public records until the posterior itself meets the target: {enough}",
@@ -89,30 +89,30 @@ def plan_public(
     size, number = as_size(n), as_integer(public, "public")
     if number < 0:
         raise InvalidInputError("must not be negative", parameter="public", value=public)
-    own, record = model.natural(model.prior(prior)), _record(model, typical)
+    prior_eta, record = model.natural(model.prior(prior)), _record(model, typical)
 
-    def sampler(method: str, known: int, records: int = size) -> PosteriorSampler:
-        informed = model.from_natural(add_scaled(own, record, Fraction(known)))
+    def sampler(method: str, public_records: int, records: int = size) -> PosteriorSampler:
+        informed = model.from_natural(add_scaled(prior_eta, record, Fraction(public_records)))
         return posterior_sampler(
             method, model, prior=informed, n=records, epsilon=epsilon, order=order, delta=delta
         )
 
-    def suffices(known: int) -> bool:
+    def suffices(public_records: int) -> bool:
         try:
-            return sampler("direct", known).r == 1
+            return sampler("direct", public_records).r == 1
         except InvalidInputError:
             return False
 
     before, after = sampler("diffused", 0), sampler("diffused", number)
     errors = _error(before, record), _error(after, record)
 
-    def as_good(own: int) -> bool:
-        return _error(sampler("diffused", 0, own), record) <= errors[1]
+    def as_good(records: int) -> bool:
+        return _error(sampler("diffused", 0, records), record) <= errors[1]
 
-    known = not math.isnan(errors[0])
-    enough, records = _least(suffices, 0), _least(as_good, size) if known and number else None
+    error_is_known = not math.isnan(errors[0])
+    enough, records = _least(suffices, 0), _least(as_good, size) if error_is_known and number else None
     weights = before.r, after.r
-    return PublicPlan(model.name, size, number, enough, weights, errors if known else None, records)
+    return PublicPlan(model.name, size, number, enough, weights, errors if error_is_known else None, records)
 
 
 def _record(model: Family, typical: Any) -> Natural:
@@ -131,7 +131,7 @@ def _least(holds: Any, start: int) -> int | None:
     step = 1
     while not holds(start + step):
         step *= 2
-        if step > _MOST:
+        if step > _MOST_PUBLIC_RECORDS:
             return None
     return boundary(holds, start + step, start + step // 2)
 
@@ -140,12 +140,12 @@ def _error(sampler: PosteriorSampler, record: Natural) -> float:
     """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
     model = sampler.family
     eta = add_scaled(start(model, sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
-    drawn = model.simulate(eta, _REHEARSALS, np.random.default_rng(0))
-    found = []
-    for one in drawn:
+    drawn = model.simulate(eta, _SIMULATED_DRAWS, np.random.default_rng(0))
+    deviations = []
+    for theta in drawn:
         try:
-            law = model.given_draws(sampler.prior, sampler.n, sampler.r, sampler.m, model.value(one[None]))
+            law = model.given_draws(sampler.prior, sampler.n, sampler.r, sampler.m, model.value(theta[None]))
         except InvalidInputError:
             return math.nan
-        found.append(model.marginals(law)[0].std())
-    return float(np.mean(found))
+        deviations.append(model.marginals(law)[0].std())
+    return float(np.mean(deviations))

@@ -47,70 +47,201 @@ MARGIN = 1e-6
 LARGEST_PARAMETER = 1e12
 ENCLOSED = (1e-2, 1e7)
 """Parameters whose distribution functions are enclosed in milliseconds; beyond, floats with the margin."""
-_LARGEST_ORDER, _ORDERS = 1e6, 128
+_LARGEST_ORDER, _NUMBER_OF_ORDERS = 1e6, 128
 
 
 @dataclass(frozen=True)
 class Family(ABC):
-    """A likelihood with its conjugate prior. Everything here is public; bounds are declared, never read."""
+    """A likelihood with its conjugate prior; all of it is public, and bounds are declared, not read.
+
+    Examples
+    --------
+    >>> from discreet.posterior_sampling.families.rates import Poisson
+    >>> family = Poisson(bounds=(0, 20))
+    >>> prior = family.prior((2, 1))
+    >>> family.natural(prior)
+    (Fraction(2, 1), Fraction(1, 1))
+    >>> family.read([3, 4, 25], None, {})
+    (Fraction(27, 1), 3)
+    >>> family.contribution(27, 3)
+    (Fraction(27, 1), Fraction(3, 1))
+    """
 
     name: ClassVar[str]
     parameter: ClassVar[str] = "value"
-    """What one number of θ is, in a word."""
+    """The name of one number of θ."""
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Their words where they differ."""
+    """The names of the numbers of θ, where they differ."""
     is_share: ClassVar[bool] = False
-    """Whether θ is between 0 and 1, and read in percent."""
+    """Whether θ lies between 0 and 1, and is shown in percent."""
     records: ClassVar[RecordKind] = "numbers"
     reads: ClassVar[tuple[str, ...]] = ("missing",)
     """Options that say how records are read."""
     assumed: ClassVar[tuple[str, ...]] = ()
-    """What its guarantees take on trust."""
+    """The assumptions of its guarantees."""
     work: ClassVar[float] = 0.1
-    """About how many seconds a curve takes."""
+    """The approximate time to compute a curve, in seconds."""
     words: ClassVar[str] = ""
-    """What θ is in a report, with names of fields in braces."""
+    """What θ is, in a report; names of fields in braces."""
 
     def __post_init__(self) -> None:  # noqa: B027
-        """Checks what is declared."""
+        """Check the declared options."""
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
-        """The prior from its parameters, or the prior itself, checked."""
+        """Return the prior, checked.
+
+        Parameters
+        ----------
+        parameters : object
+            The parameters of the prior, or the prior itself.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        InvalidInputError
+            If they are not the parameters of such a prior.
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+        >>> BetaFamily().prior((1, 2)).mean()
+        0.3333333333333333
+        """
 
     def describe_prior(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        """The model and its prior in words for a report; ``prior`` and ``bounds`` as in a document."""
+        """Return the model and its prior in words, for a report.
+
+        Parameters
+        ----------
+        prior : list
+            The parameters of the prior, as in a document.
+        bounds : sequence of float, optional
+            The bounds of a mean, as in a document.
+
+        Returns
+        -------
+        tuple of str
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.rates import Poisson
+        >>> Poisson(bounds=(0, 20)).describe_prior([2, 1], None)
+        ('the mean number of events per record, clipped to 0 – 20', 'Gamma(2, 1): mean 2')
+        """
         if not self.words:
             return f"the family {self.name}{clipped_words(bounds)}", self._prior_in_words(prior)
         model = self.words.format(**vars(self))
         return model + clipped_words(getattr(self, "bounds", None)), self._prior_in_words(prior)
 
     def _prior_in_words(self, prior: list[Any]) -> str:
-        """A prior as in a document, for a report."""
+        """Return a prior in words, for a report."""
         return ", ".join(map(str, prior))
 
     @abstractmethod
     def natural(self, distribution: Any) -> Natural:
-        """η of a prior or posterior, exactly."""
+        """Return the natural parameters η of a prior or posterior, exactly.
+
+        Parameters
+        ----------
+        distribution : object
+            A prior or posterior of this family.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import DirichletFamily
+        >>> family = DirichletFamily()
+        >>> family.natural(family.prior((1, 2, 3)))
+        (Fraction(1, 1), Fraction(2, 1), Fraction(3, 1))
+        """
 
     @abstractmethod
     def from_natural(self, eta: Natural) -> Any:
-        """The prior or posterior with coordinates η."""
+        """Return the prior or posterior with natural parameters η.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        object
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+        >>> BetaFamily().from_natural((Fraction(3), Fraction(5))).parameters
+        (3.0, 5.0)
+        """
 
     def with_public_records(self, prior: Any, public: Any, column: str | None = None, **options: Any) -> Any:
-        """The prior that knows public records too, read and clipped as private ones are.
+        """Return the prior after public records, which are read and clipped as private ones are.
 
-        They cost no privacy, and private ones stand out less from such a prior. Never call it with
-        private records.
+        Public records cost no privacy, and with such a prior a private record changes the posterior less.
+        Never pass private records.
+
+        Parameters
+        ----------
+        prior : object
+            The prior without them, or its parameters.
+        public : list, array, table or path
+            The public records.
+        column : str, optional
+            The column that holds the records; none where the data are one column.
+        **options
+            How the records are read, such as ``missing=0``.
+
+        Returns
+        -------
+        object
+            The prior, of the same kind.
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+        >>> BetaFamily().with_public_records((1, 1), [0, 1, 1, 1]).parameters
+        (4.0, 2.0)
         """
         statistic, number = self.read(public, column, options)
-        own = self.natural(self.prior(prior))
-        return self.from_natural(add_scaled(own, self.contribution(statistic, number)))
+        prior_eta = self.natural(self.prior(prior))
+        return self.from_natural(add_scaled(prior_eta, self.contribution(statistic, number)))
 
     def read(self, data: Any, column: str | None, options: Given, **people: Any) -> tuple[Any, int]:
-        """The exact sufficient statistic of records, and how many there are.
+        """Return the exact sufficient statistic of records, and the number of records.
 
-        ``people``: ``person``, ``per_person`` and ``n`` of :class:`discreet._data.Contribution`.
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records.
+        column : str, optional
+            The column that holds the records; none where the data are one column.
+        options : mapping
+            How the records are read; :attr:`reads` names what is allowed.
+        **people
+            ``person``, ``per_person`` and ``n``: how the records of one person are bounded.
+
+        Returns
+        -------
+        tuple of (object, int)
+
+        Raises
+        ------
+        InvalidInputError
+            If an option is not one of :attr:`reads`.
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import DirichletFamily
+        >>> DirichletFamily().read(["a", "b", "a"], None, {"levels": ("a", "b", "c")})
+        ((2, 1, 0), 3)
         """
         for option in options:
             if option not in self.reads:
@@ -124,67 +255,259 @@ class Family(ABC):
     def _sufficient_statistic(
         self, data: Any, column: str | None, options: Given, people: Given
     ) -> tuple[Any, int]:
-        """The statistic of what the family takes for records, and how many there are."""
+        """Return the sufficient statistic of the records, and how many there are."""
 
     @property
     def protects(self) -> tuple[Relation, str | None, tuple[str, ...]]:
-        """The relation and unit of its guarantees for one record, and what they take on trust."""
+        """The relation, the unit and the assumptions of its guarantees for one record."""
         nearby = getattr(self, "nearby", None)
         if nearby is None:
             return Relation.REPLACE_ONE, None, self.assumed
-        far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # no nearer than is said
+        far = f"{nearby:g}" if float(f"{nearby:g}") == nearby else repr(nearby)  # never rounded down
         told_apart = f"records that are more than {far} apart may be told apart"
         return Relation.REPLACE_NEARBY, f"within {far}", (*self.assumed, told_apart)
 
     @abstractmethod
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """ΣS(x) of n records from their sufficient statistic, which must lie in its range."""
+        """Return ΣS(x) of n records from their sufficient statistic.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+        """
 
     @abstractmethod
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
-        """C(η) up to a constant."""
+        """Return the log-partition C(η), up to a constant.
+
+        Parameters
+        ----------
+        eta : sequence of Ball
+            The natural parameters, as enclosures.
+
+        Returns
+        -------
+        Ball
+        """
 
     @abstractmethod
     def normalisable(self, eta: Natural) -> bool:
-        """Whether exp(η·T(θ)) has a finite integral."""
+        """Return whether exp(η·T(θ)) has a finite integral.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+        >>> BetaFamily().normalisable((Fraction(1), Fraction(0)))
+        False
+        """
 
     @abstractmethod
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
-        """One exact draw, on the middle of a cell of the grid."""
+        """Draw exactly from the posterior, rounded to the middle of a cell of the grid.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        grid : Fraction
+            The width of a cell.
+        source : Source
+            The source of random bits.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
 
     @abstractmethod
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        """A cell width from public parameters (η₀/m, n, r), far below the spread of the posterior."""
+        """Return the width of the cells that draws are rounded to, from public parameters.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        Fraction
+            Far below the standard deviation of the posterior.
+        """
 
     def value(self, draws: FloatArray) -> FloatArray:
-        """Draws as people read them: one number each where θ is one number."""
+        """Return draws as users read them: one number each where θ is one number.
+
+        Parameters
+        ----------
+        draws : ndarray
+            The published draws, one row each.
+
+        Returns
+        -------
+        ndarray
+        """
         return draws[:, 0] if draws.shape[1] == 1 else draws
 
     @abstractmethod
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draws in floats, shape (size, dimension): not private."""
+        """Draw from the posterior in floating point; these draws are not private.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        size : int
+            The number of draws.
+        rng : numpy.random.Generator
+            The source of pseudo-random numbers.
+
+        Returns
+        -------
+        ndarray of shape (size, dimension)
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import DirichletFamily
+        >>> eta = (Fraction(2), Fraction(3), Fraction(5))
+        >>> DirichletFamily().simulate(eta, 4, np.random.default_rng(0)).shape
+        (4, 3)
+        """
 
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
-        """What is known of θ after draws from η₀/m + r ΣS(x): a law, or what ``marginals`` takes apart."""
+        """Return the distribution of θ given draws from η₀/m + r ΣS(x).
+
+        Parameters
+        ----------
+        prior : object
+            The prior, as :meth:`prior` returns it.
+        n : int
+            The number of records.
+        r : float
+            The weight of a record, in (0, 1].
+        m : float
+            What the prior was divided by, in (0, 1].
+        draws : ndarray
+            The published draws, one row each.
+
+        Returns
+        -------
+        object
+            A distribution, or what :meth:`marginals` takes apart.
+        """
         raise InvalidInputError(f"no posterior given draws is known for the family {self.name!r}")
 
     def slow_given_draws(self, n: int, number: int) -> bool:
-        """Whether intervals of ``number`` parameters given draws take minutes."""
+        """Return whether intervals given draws take minutes to compute.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        number : int
+            The number of parameters.
+
+        Returns
+        -------
+        bool
+        """
         return False
 
     def marginals(self, law: Any) -> list[Law]:
-        """The law of each number in θ, of a prior or of what is known after draws."""
+        """Return the distribution of each number in θ, of a prior or given draws.
+
+        Parameters
+        ----------
+        law : object
+            A prior, or what :meth:`given_draws` returns.
+
+        Returns
+        -------
+        list of Law
+        """
         return [law]
 
     @abstractmethod
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """Neighbouring posteriors, each in both orders, of which one has the largest D_λ, for every λ."""
+        """Return pairs of neighbouring posteriors, one of which has the largest D_λ for every λ.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+            Each pair in both orders.
+        """
 
     def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
-        """The privacy curve of one draw from η₀/m + r ΣS(x) over all datasets of n records."""
+        """Return the privacy curve of one draw from η₀/m + r ΣS(x), over all datasets of n records.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        Curve
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+        >>> curve = BetaFamily().curve((Fraction(6), Fraction(12)), 100, Fraction(1, 2))
+        >>> bool(curve.renyi(2) < curve.renyi(10))
+        True
+        """
         return PosteriorCurve(self, eta, n, r)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the name and the options of the family as JSON values.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.families.rates import Poisson
+        >>> Poisson(bounds=(0, 20)).to_dict()
+        {'name': 'poisson', 'bounds': [0.0, 20.0]}
+        """
         left_out = () if getattr(self, "nearby", None) is not None else ("nearby",)
         return {"name": self.name, **fields_as_json(self, *left_out)}
 
@@ -197,14 +520,36 @@ class Family(ABC):
         means: tuple[float, float] | None = None,
         support: tuple[float, float] = (-math.inf, math.inf),
     ) -> Family:
-        """Any exponential family with one natural parameter, from its formulas.
+        """Return an exponential family with one natural parameter, from its formulas.
 
-        The likelihood is proportional to exp(t·S(x) − A(t)): ``statistic`` is S as a formula of x,
-        ``bounds`` those to which S(x) is clipped, ``log_partition`` is A as a formula of t and ``support``
-        where it is finite; ``means``, between which numbers the mean of S can be (``bounds`` if not given).
-        The prior is (mean of S, as how many records it counts). Draws are of t, exact; the Rényi curve is a
-        bound: see :mod:`discreet.posterior_sampling.families.defined`.
+        The likelihood is proportional to exp(t·S(x) − A(t)). The prior is (mean of S, number of records that
+        it counts as). Draws are exact draws of t; the Rényi curve is an upper bound, see
+        :mod:`discreet.posterior_sampling.families.defined`.
 
+        Parameters
+        ----------
+        log_partition : str
+            A as a formula of t.
+        bounds : tuple of float
+            The bounds to which S(x) is clipped.
+        statistic : str
+            S as a formula of x.
+        means : tuple of float, optional
+            The range of the mean of S; the bounds if it is left out.
+        support : tuple of float
+            The interval where A(t) is finite.
+
+        Returns
+        -------
+        Family
+
+        Raises
+        ------
+        InvalidInputError
+            If a formula or a range cannot be used.
+
+        Examples
+        --------
         >>> logarithmic = Family.define(
         ...     log_partition="log(-log(1 - exp(t)))", bounds=(1, 20), means=(1, float("inf")),
         ...     support=(float("-inf"), 0),
@@ -216,30 +561,52 @@ class Family(ABC):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Family:
+        """Return the family that :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        content : mapping
+            What :meth:`to_dict` returned.
+
+        Returns
+        -------
+        Family
+
+        Raises
+        ------
+        InvalidInputError
+            If the content does not describe a family.
+
+        Examples
+        --------
+        >>> Family.from_dict({"name": "poisson", "bounds": [0, 20]}).bounds
+        (0.0, 20.0)
+        """
         options = dict(content)
         family: type[Family] = FAMILIES.reader(options.pop("name"))
         nearby = options.pop("nearby", None)
-        found = family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
+        built = family(**{name: tuple(v) if isinstance(v, list) else v for name, v in options.items()})
         if nearby is not None:  # of 0.2, which could protect records against others near by alone
-            low, high = cast(NumberFamily, found).record_bounds
+            low, high = cast(NumberFamily, built).record_bounds
             if not 0 < as_exact(nearby, "nearby") <= Fraction(high) - Fraction(low):
                 raise InvalidInputError(
                     "must be positive, at most the width of the bounds", parameter="nearby", value=nearby
                 )
-            keep(found, nearby=float(nearby))
-        return found
+            keep(built, nearby=float(nearby))
+        return built
 
 
 @dataclass(frozen=True)
 class NumberFamily(Family):
-    """Records that are numbers within bounds, which are declared, or 0 and 1."""
+    """A family whose records are numbers within declared bounds, or within 0 and 1."""
 
     bounds_of: ClassVar[str] = "one record"
-    """What declared bounds are those of, and the least that they may be."""
+    """What the declared bounds limit, in messages."""
     least: ClassVar[float] = -math.inf
+    """The least value that a bound may have."""
 
     def __post_init__(self) -> None:
-        """Checks declared bounds."""
+        """Check the declared bounds."""
         super().__post_init__()
         if not hasattr(self, "bounds"):
             return
@@ -252,7 +619,7 @@ class NumberFamily(Family):
     def _sufficient_statistic(
         self, data: Any, column: str | None, options: Given, people: Given
     ) -> tuple[Any, int]:
-        """The statistic of what the family takes for records: numbers, clipped and summed on a grid."""
+        """Return the sum of the clipped numbers, and how many there are."""
         whole, bounds = self.records == "counts", self.record_bounds
         summed = clipped_sum(data, column=column, bounds=bounds, integers=whole, **options, **people)
         return self.of_grid(summed), summed.n
@@ -264,9 +631,9 @@ class NumberFamily(Family):
 
     @property
     def move(self) -> Fraction:
-        """How far one record can move: the width of the bounds, or what counts as near by.
+        """The largest change of one record: the width of the bounds, or the distance of nearby records.
 
-        On the grid of the records two numbers may be a step farther apart than they are.
+        Rounding to the grid can add one step to the distance of two numbers.
         """
         low, high = map(Fraction, self.record_bounds)
         nearby = getattr(self, "nearby", None)
@@ -276,41 +643,117 @@ class NumberFamily(Family):
         return min(high - low, Fraction(nearby) + step)
 
     def of_grid(self, summed: ClippedSum) -> Any:
-        """The statistic of numbers on a grid."""
+        """Return the sufficient statistic of numbers that were summed on a grid.
+
+        Parameters
+        ----------
+        summed : ClippedSum
+            The sums of the clipped numbers.
+
+        Returns
+        -------
+        object
+        """
         return sum_on_grid(summed, self.record_bounds)
 
     def total(self, statistic: Any, n: int) -> Fraction:
-        """The sum of n numbers, which must lie in its range."""
+        """Return the sum of n numbers, checked.
+
+        Parameters
+        ----------
+        statistic : number
+            The sum.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the sum is outside n times the bounds.
+        """
         low, high = (n * Fraction(bound) for bound in self.record_bounds)
         return as_total(statistic, low, high)
 
     def farthest(self, n: int) -> list[tuple[Any, Any]]:
-        """Statistics of datasets that differ in one record, of which two are hardest to keep apart.
+        """Return statistics of neighbouring datasets, two of which are hardest to keep apart.
 
-        Of numbers: all are at the lower bound, and one of them moves as far as it can.
+        All records are at the lower bound, and one of them moves as far as it can.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        list of pairs
         """
         lowest = n * Fraction(self.record_bounds[0])
         return [(lowest, lowest + self.move)]
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Return pairs of neighbouring posteriors, one of which has the largest Rényi divergence.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+        """
         return both_orders(self, eta, n, r, *self.farthest(n))
 
 
 @dataclass(frozen=True)
 class ProfiledFamily(Family):
-    """A family of which it is known which pairs have the largest hockey-stick divergences, for every ε."""
+    """A family with a theorem about which pairs have the largest hockey-stick divergences, for every ε."""
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """Pairs of which one has the largest hockey-stick divergence, for every ε.
+        """Return pairs of neighbouring posteriors, one of which has the largest hockey-stick divergence.
 
         None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+            Empty where no theorem names them: δ(ε) then follows from the Rényi divergences.
         """
         return self.extreme_pairs(eta, n, r)
 
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
-        """sup_A P(A) − e^ε Q(A) for the posteriors of a pair, as a ball.
+        """Return an enclosure of the hockey-stick divergence sup_A P(A) − e^ε Q(A) of a pair.
 
         ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
+
+        Parameters
+        ----------
+        pair : tuple
+            Two neighbouring posteriors, each as its natural parameters.
+        epsilon : Fraction
+            The value of ε.
+
+        Returns
+        -------
+        Ball
         """
         exact, move = ball(epsilon), _shift(pair)
         end = (exact + self._level(pair)) / ball(move)
@@ -318,7 +761,19 @@ class ProfiledFamily(Family):
         return first - exact.exp() * second
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
-        """The same in floats for many ε."""
+        """Return the hockey-stick divergences of a pair in floating point, with a margin.
+
+        Parameters
+        ----------
+        pair : tuple
+            Two neighbouring posteriors, each as its natural parameters.
+        epsilons : ndarray
+            The values of ε.
+
+        Returns
+        -------
+        ndarray
+        """
         move, level = _shift(pair), enclose(lambda: self._level(pair), relative=1e-15, absolute=1e-300)
         end = (epsilons + float(level.mid())) / float(move)
         first, second = (self.float_tail(eta, end, move > 0) for eta in pair)
@@ -329,65 +784,236 @@ class ProfiledFamily(Family):
         return first - second
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """How probable T(θ) above or below an end is, where pairs have profiles; not finite: undecided."""
+        """Return the probability that T(θ) lies above, or below, an end.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        end : Ball
+            The end.
+        above : bool
+            Whether the upper tail is asked for.
+
+        Returns
+        -------
+        Ball
+            Not finite where it cannot be decided.
+        """
         raise NotImplementedError
 
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
-        """The same in floats."""
+        """Return the probability that T(θ) lies above, or below, each end, in floating point.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        end : ndarray
+            The ends.
+        above : bool
+            Whether the upper tail is asked for.
+
+        Returns
+        -------
+        ndarray
+        """
         raise NotImplementedError
 
     def size(self, eta: Natural) -> Fraction:
-        """The parameter by which tails in floats lose digits."""
+        """Return the parameter that determines how many digits floating-point tails lose.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        Fraction
+        """
         return max(eta)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        """Upper bounds on the divergence of the pairs that the profile pairs do not cover; None: no such."""
+        """Return upper bounds on the divergences of the pairs that the profile pairs do not cover.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+        epsilons : ndarray
+            The values of ε.
+
+        Returns
+        -------
+        ndarray or None
+            None if the profile pairs cover all.
+        """
         return None
 
     def curve(self, eta: Natural, n: int, r: Fraction) -> Curve:
+        """Return the privacy curve of one draw, over all datasets of n records.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        ProfiledCurve
+        """
         return ProfiledCurve(self, eta, n, r)
 
 
 def both_orders(
     family: Family, eta: Natural, n: int, r: Fraction, *statistics: tuple[Any, Any]
 ) -> list[Pair]:
-    """The posteriors of pairs of statistics, each in both orders."""
+    """Return the posteriors of pairs of statistics, each pair in both orders.
+
+    Parameters
+    ----------
+    family : Family
+        The family.
+    eta : tuple of Fraction
+        The natural parameters η of the prior or posterior.
+    n : int
+        The number of records.
+    r : Fraction
+        The weight of a record, in (0, 1].
+    *statistics : tuple
+        Pairs of sufficient statistics of neighbouring datasets.
+
+    Returns
+    -------
+    list of pairs of tuples
+    """
     pairs = []
     for two in statistics:
-        first, second = (add_scaled(eta, family.contribution(own, n), r) for own in two)
+        first, second = (add_scaled(eta, family.contribution(statistic, n), r) for statistic in two)
         pairs += [(first, second), (second, first)]
     return pairs
 
 
 def keep(family: Family, **checked: Any) -> None:
-    """Set fields as they are once they are checked."""
+    """Set checked fields of a frozen family.
+
+    Parameters
+    ----------
+    family : Family
+        The family.
+    **checked
+        The fields and their values.
+    """
     for name, value in checked.items():
         object.__setattr__(family, name, value)
 
 
 def start(family: Family, prior: Any, m: float) -> Natural:
-    """η₀/m."""
+    """Return η₀/m, the natural parameters of a prior divided by m.
+
+    Parameters
+    ----------
+    family : Family
+        The family.
+    prior : object
+        The prior, as :meth:`prior` returns it.
+    m : float
+        What the prior was divided by, in (0, 1].
+
+    Returns
+    -------
+    tuple of Fraction
+
+    Examples
+    --------
+    >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+    >>> start(BetaFamily(), BetaFamily().prior((1, 2)), 0.5)
+    (Fraction(2, 1), Fraction(4, 1))
+    """
     return tuple(value / Fraction(m) for value in family.natural(prior))
 
 
 def public_prior(prior: Any) -> list[Any]:
-    """The parameters of a prior as JSON values, which ``family.prior`` reads again."""
+    """Return the parameters of a prior as JSON values, which ``family.prior`` reads again.
+
+    Parameters
+    ----------
+    prior : object
+        The prior, as :meth:`prior` returns it.
+
+    Returns
+    -------
+    list
+
+    Examples
+    --------
+    >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+    >>> public_prior(BetaFamily().prior((1, 2)))
+    [1.0, 2.0]
+    """
     return [list(getattr(part, "parameters", ())) or part for part in getattr(prior, "parameters", prior)]
 
 
-def of_two(kind: type[Kind], parameters: Any, said: str) -> Kind:
-    """The prior of this kind from its two parameters, or itself; ``said`` is what they are."""
+def of_two(kind: type[Kind], parameters: Any, expected: str) -> Kind:
+    """Return the prior of a kind with two parameters.
+
+    Parameters
+    ----------
+    kind : type
+        The class of the prior.
+    parameters : object
+        The two parameters, or the prior itself.
+    expected : str
+        What the parameters are, for the message.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    InvalidInputError
+        If they are not two.
+    """
     if isinstance(parameters, kind):
         return parameters
     try:
         first, second = parameters
     except (TypeError, ValueError):
-        raise InvalidInputError(f"must be {said}", parameter="prior", value=parameters) from None
+        raise InvalidInputError(f"must be {expected}", parameter="prior", value=parameters) from None
     return kind(first, second)  # type: ignore[call-arg]
 
 
 def numbers(values: Any, name: str = "the statistic") -> Natural:
-    """Several numbers exactly; none where that is not what is given."""
+    """Return several numbers as fractions; an empty tuple if the values are not a sequence.
+
+    Parameters
+    ----------
+    values : object
+        The numbers.
+    name : str
+        What they are called in messages.
+
+    Returns
+    -------
+    tuple of Fraction
+
+    Examples
+    --------
+    >>> numbers((0.5, 2))
+    (Fraction(1, 2), Fraction(2, 1))
+    >>> numbers(3)
+    ()
+    """
     try:
         return tuple(as_exact(value, name) for value in values)
     except TypeError:
@@ -395,20 +1021,71 @@ def numbers(values: Any, name: str = "the statistic") -> Natural:
 
 
 def sum_on_grid(summed: ClippedSum, bounds: tuple[float, float]) -> Fraction:
-    """A sum by its bounds, which are the doubles themselves: ``data`` reads 0.1 as one tenth."""
+    """Return the sum of clipped numbers, from their sum on the grid and the bounds as doubles.
+
+    Parameters
+    ----------
+    summed : ClippedSum
+        The sums of the clipped numbers.
+    bounds : tuple of float
+        The bounds.
+
+    Returns
+    -------
+    Fraction
+    """
     low, high = map(Fraction, bounds)
     return summed.n * low + (high - low) * Fraction(summed.grid_sum, summed.steps)
 
 
 def add_scaled(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Natural:
-    """η + scale·more."""
+    """Return η + scale·more.
+
+    Parameters
+    ----------
+    eta : tuple of Fraction
+        The natural parameters η of the prior or posterior.
+    more : tuple of Fraction
+        What is added.
+    scale : Fraction
+        What it is multiplied by.
+
+    Returns
+    -------
+    tuple of Fraction
+
+    Raises
+    ------
+    InvalidInputError
+        If the two have different lengths.
+
+    Examples
+    --------
+    >>> add_scaled((Fraction(1), Fraction(2)), (Fraction(4), Fraction(6)), Fraction(1, 2))
+    (Fraction(3, 1), Fraction(5, 1))
+    """
     if len(more) != len(eta):
         raise InvalidInputError(f"the statistic has {len(more)} parts and the prior {len(eta)}")
-    return tuple(own + scale * part for own, part in zip(eta, more, strict=True))
+    return tuple(value + scale * part for value, part in zip(eta, more, strict=True))
 
 
 def clipped_words(bounds: Sequence[float] | None) -> str:
-    """How records are kept within bounds, after the words for the model."""
+    """Return how records are clipped, in words that follow those for the model.
+
+    Parameters
+    ----------
+    bounds : sequence of float, optional
+        The bounds.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> clipped_words((0, 120))
+    ', clipped to 0 – 120'
+    """
     return "" if bounds is None else f", clipped to {bounds[0]:g} – {bounds[1]:g}"
 
 
@@ -418,7 +1095,29 @@ def _shift(pair: Pair) -> Fraction:
 
 
 def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
-    """D_λ(P‖Q) of two posteriors of a family; None where it is infinite."""
+    """Return an enclosure of the Rényi divergence D_λ(P‖Q) of two posteriors of a family.
+
+    Parameters
+    ----------
+    family : Family
+        The family.
+    pair : tuple
+        Two neighbouring posteriors, each as its natural parameters.
+    order : Fraction
+        The order λ, above 1.
+
+    Returns
+    -------
+    Ball or None
+        None where it is infinite.
+
+    Examples
+    --------
+    >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+    >>> pair = ((Fraction(7), Fraction(12)), (Fraction(6), Fraction(13)))
+    >>> round(float(renyi(BetaFamily(), pair, Fraction(2)).mid()), 4)
+    0.2412
+    """
     mixed = _mix(pair, order)
     if not family.normalisable(mixed):
         return None
@@ -438,7 +1137,33 @@ def _mix(pair: Pair, order: Fraction) -> Natural:
 
 @dataclass(frozen=True)
 class PosteriorCurve(Curve):
-    """The loss of one posterior draw, from the family's worst pairs: Rényi curve and exact profile."""
+    """The privacy loss of one posterior draw, from the family's worst pairs of neighbours.
+
+    Parameters
+    ----------
+    family : Family
+        The family.
+    eta : tuple of Fraction
+        The natural parameters η₀/m of the prior.
+    n : int
+        The number of records.
+    r : Fraction
+        The weight of a record, in (0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If r is not positive.
+
+    Examples
+    --------
+    >>> from discreet.posterior_sampling.families.categorical import BetaFamily
+    >>> curve = PosteriorCurve(BetaFamily(), (Fraction(6), Fraction(12)), 100, Fraction(1, 2))
+    >>> curve.max_order
+    13.0
+    >>> bool(0 < curve.profile(1.0) < curve.profile(0.5) < 1)
+    True
+    """
 
     family: Family
     eta: Natural
@@ -460,27 +1185,60 @@ class PosteriorCurve(Curve):
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
-        """About the order at which λη_P + (1−λ)η_Q leaves the normalisable set; ``renyi`` is ∞ there."""
+        """Return about the order from which λη_P + (1−λ)η_Q is not normalisable; ``renyi`` is ∞ there."""
 
-        def inside(order: Fraction) -> bool:
+        def _is_normalisable(order: Fraction) -> bool:
             return self.family.normalisable(_mix(pair, order))
 
-        if inside(Fraction(10) ** 9):
+        if _is_normalisable(Fraction(10) ** 9):
             return math.inf
-        high = boundary(lambda order: not inside(Fraction(order)), 1e9, 1.0, relative=1e-12)
+        high = boundary(lambda order: not _is_normalisable(Fraction(order)), 1e9, 1.0, relative=1e-12)
         nearest = float(round(high)) if abs(high - round(high)) < 1e-9 * high else high
-        return nearest if not inside(Fraction(nearest)) else high
+        return nearest if not _is_normalisable(Fraction(nearest)) else high
 
     def renyi(self, order: float) -> float:
+        """Return the largest Rényi divergence of neighbouring posteriors.
+
+        Parameters
+        ----------
+        order : float
+            The Rényi order, above 1.
+
+        Returns
+        -------
+        float
+            Infinite from :attr:`max_order` on.
+        """
         pairs = self.family.extreme_pairs(self.eta, self.n, self.r)
         values = [renyi(self.family, pair, Fraction(order)) for pair in pairs]
         return max(0.0, *(math.inf if value is None else above(value) for value in values))
 
     def profile(self, epsilon: float) -> float:
+        """Return δ(ε) for one ε.
+
+        Parameters
+        ----------
+        epsilon : float
+            The value of ε.
+
+        Returns
+        -------
+        float
+        """
         return float(self.profiles(np.array([epsilon]))[0])
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        """δ(ε) from the Rényi curve: that of the best order tried, each of which is a bound."""
+        """Return δ(ε) from the Rényi curve: the smallest of the bounds of several orders.
+
+        Parameters
+        ----------
+        epsilons : ndarray
+            The values of ε.
+
+        Returns
+        -------
+        ndarray
+        """
         above_one, at_zero = self._by_order
         log_delta = np.min(at_zero - epsilons[:, None] * above_one, axis=1, initial=0.0)
         return np.asarray(np.exp(np.maximum(log_delta, -690.0)) * (1 + 1e-12), dtype=np.float64)
@@ -491,7 +1249,7 @@ class PosteriorCurve(Curve):
         top = min(self.max_order - 1, _LARGEST_ORDER)
         if not top > 0:
             return np.zeros(0), np.zeros(0)
-        above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _ORDERS)))  # dense near both ends
+        above_one = top / (1 + np.exp(np.linspace(-12.0, 18.0, _NUMBER_OF_ORDERS)))  # dense near both ends
         losses = np.array([self.renyi(1 + float(value)) for value in above_one])
         rest = (above_one + 1) * np.log1p(-1 / (above_one + 1)) - np.log(above_one)
         return above_one, above_one * losses + rest
@@ -500,33 +1258,67 @@ class PosteriorCurve(Curve):
     def _build(cls, parameters: Mapping[str, Any]) -> PosteriorCurve:
         eta = tuple(as_rational(value, "eta") for value in parameters["eta"])
         family = Family.from_dict(parameters["family"])
-        made = family.curve(eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
-        if not isinstance(made, PosteriorCurve):
+        curve = family.curve(eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
+        if not isinstance(curve, PosteriorCurve):
             raise InvalidInputError(f"the curve of {family.name!r} is another one")
-        return made
+        return curve
 
 
 @dataclass(frozen=True)
 class ProfiledCurve(PosteriorCurve):
-    """The exact profile too, from the pairs of a :class:`ProfiledFamily`."""
+    """The privacy loss of one posterior draw, with the exact δ(ε) of a :class:`ProfiledFamily`.
+
+    Parameters
+    ----------
+    family : ProfiledFamily
+        The family.
+    eta : tuple of Fraction
+        The natural parameters η₀/m of the prior.
+    n : int
+        The number of records.
+    r : Fraction
+        The weight of a record, in (0, 1].
+    """
 
     family: ProfiledFamily
 
     def profile(self, epsilon: float) -> float:
+        """Return the largest hockey-stick divergence of neighbouring posteriors.
+
+        Parameters
+        ----------
+        epsilon : float
+            The value of ε.
+
+        Returns
+        -------
+        float
+        """
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         if not pairs:
             return super().profile(epsilon)
 
-        def value(pair: Pair) -> float:
+        def _divergence(pair: Pair) -> float:
             parameters = [float(x) for eta in pair for x in eta]
             if min(parameters) < ENCLOSED[0] or max(parameters) > ENCLOSED[1]:
                 return float(self.family.hockey_sticks(pair, np.array([epsilon]))[0])
             return above(enclose(lambda: self.family.hockey_stick(pair, Fraction(epsilon)), absolute=1e-300))
 
-        worst = np.array([max(map(value, pairs))])
+        worst = np.array([max(map(_divergence, pairs))])
         return max(0.0, float(self._or_elsewhere(worst, np.array([epsilon]))[0]))
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
+        """Return the largest hockey-stick divergences of neighbouring posteriors for several ε.
+
+        Parameters
+        ----------
+        epsilons : ndarray
+            The values of ε.
+
+        Returns
+        -------
+        ndarray
+        """
         pairs = self.family.profile_pairs(self.eta, self.n, self.r)
         if not pairs:
             return super().profiles(epsilons)
@@ -534,9 +1326,9 @@ class ProfiledCurve(PosteriorCurve):
         return self._or_elsewhere(worst, epsilons)
 
     def _or_elsewhere(self, worst: FloatArray, epsilons: FloatArray) -> FloatArray:
-        """The largest divergences of the profile pairs, or of others where these are larger."""
+        """Return the larger of the divergences of the profile pairs and the bounds on all others."""
         some = epsilons
-        if len(epsilons) > 513:  # between some of them the chords in e^ε, which lie above a convex curve
+        if len(epsilons) > 513:  # interpolate in e^ε: chords lie above a convex curve
             some = np.linspace(float(epsilons.min()), min(float(epsilons.max()), 700.0), 513)
         others = self.family.elsewhere(self.eta, self.n, self.r, some)
         if others is not None and some is not epsilons:
@@ -545,7 +1337,35 @@ class ProfiledCurve(PosteriorCurve):
 
 
 def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str | None = None) -> FloatArray:
-    """Records that are ``number`` numbers each, as rows of finite doubles; one each may be a column."""
+    """Return records of several numbers each, as rows of finite doubles.
+
+    Parameters
+    ----------
+    data : array, or a table for one column
+        The records.
+    people : mapping
+        Must hold no bound on the records of a person.
+    number : int
+        How many numbers a record has.
+    column : str, optional
+        The column that holds the records; none where the data are one column.
+
+    Returns
+    -------
+    ndarray of shape (records, number)
+
+    Raises
+    ------
+    InvalidInputError
+        If a record has another number of components, or ``person`` is given.
+    DataError
+        If the data are not an array of numbers, or a component is missing or infinite.
+
+    Examples
+    --------
+    >>> record_rows([[1, 2], [3, 4]], {}, 2).shape
+    (2, 2)
+    """
     if any(value is not None for value in people.values()):
         raise InvalidInputError("person= is for a column of numbers; here give one row for each person")
     if column is not None and number == 1:
@@ -561,12 +1381,33 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
     if rows.shape[1] != number:
         raise InvalidInputError(f"a record must have {number} numbers, not {rows.shape[1]}")
     if not np.isfinite(rows).all():
-        raise DataError("a record has a component that is missing or infinite; map it before")
+        raise DataError("a record has a component that is missing or infinite; replace it by a number first")
     return rows
 
 
 def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, largest: float) -> FloatArray:
-    """P(A) − e^ε Q(A) with a margin above the rounding of its terms, for parameters up to ``largest``."""
+    """Return P(A) − e^ε Q(A) with a margin above the rounding of its terms.
+
+    Parameters
+    ----------
+    first : ndarray
+        P(A).
+    second : ndarray
+        Q(A).
+    epsilons : ndarray
+        The values of ε.
+    largest : float
+        The largest parameter of the two posteriors.
+
+    Returns
+    -------
+    ndarray
+
+    Raises
+    ------
+    TooLargeError
+        If the largest parameter is above :data:`LARGEST_PARAMETER`.
+    """
     if largest > LARGEST_PARAMETER:
         raise TooLargeError(
             f"a posterior with a parameter of {largest:.3g} is beyond {LARGEST_PARAMETER:.0e}, up to "

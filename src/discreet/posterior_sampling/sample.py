@@ -1,4 +1,4 @@
-"""Published posterior draws: what was drawn, what it says about the parameters, and what it cost."""
+"""Published posterior draws, the distribution of the parameters given them, and what they cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from discreet.privacy.composition import compose
 from discreet.privacy.curves import as_order
 from discreet.privacy.guarantee import Guarantee
 
-_SHOWN = 5
+_DRAWS_SHOWN = 5
+"""The number of draws that a table shows."""
 DRAW_METHODS = {
     "direct": "The posterior itself is spread out enough: a draw from it was published.",
     "diffused": "Each record was given less weight, so that the posterior is spread out enough; a draw from "
@@ -40,13 +41,53 @@ _UNCHECKED = (
     "what draws of this family cost was computed by version 0.2 and cannot be computed again: the guarantee "
     "is as stated, not checked"
 )
-_COARSE = 2**22
-"""A grid of so many usual cells, a 2⁻¹⁰ part of the scale of a draw, would have to be accounted for."""
+_COARSE_GRID_CELLS = 2**22
+"""In usual cell widths: a grid coarser than this, 2⁻¹⁰ of the scale of a draw, is refused."""
 
 
 @dataclass(frozen=True, repr=False)
 class Sample(Answer):
-    """Private draws with their guarantee and everything public that led to them; JSON round trip."""
+    """Published posterior draws, with their guarantee and everything public that led to them.
+
+    Parameters
+    ----------
+    sampler : {"direct", "diffused", "concentrated"}
+        How the posterior was spread out.
+    family : mapping
+        The family, as :meth:`Family.to_dict` writes it.
+    prior : list
+        The parameters of the prior.
+    n : int
+        The public number of records.
+    r : float
+        The weight of a record.
+    m : float
+        What the prior was divided by.
+    grid : Fraction
+        The width of the cells that draws were rounded to.
+    target : mapping
+        The privacy target, if there was one.
+    drawn : list
+        The draws.
+    guarantee : Guarantee
+        What all draws together cost.
+    versions : mapping
+        Versions of the software that drew.
+    bounds : tuple of float, optional
+        The bounds of a mean, in whose units the values are.
+    levels : tuple of str, optional
+        The values whose shares were drawn.
+
+    Examples
+    --------
+    >>> from discreet.posterior_sampling.sampler import posterior_sampler
+    >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+    >>> sample = sampler.release(27, size=2)
+    >>> sample.names, sample.values.shape
+    (('share',), (2,))
+    >>> Sample.from_content(sample.content()).values.tolist() == sample.values.tolist()
+    True
+    """
 
     format: ClassVar[str] = "discreet/sample"
     label: ClassVar[str] = "parameter"
@@ -66,13 +107,13 @@ class Sample(Answer):
     guarantee: Guarantee
     versions: Mapping[str, str] = field(default_factory=dict)
     bounds: tuple[float, float] | None = None
-    """Of a statistical query: what 0 and 1 stand for."""
+    """The bounds of a mean, which 0 and 1 stand for."""
     levels: tuple[str, ...] | None = None
-    """Of proportions: what the shares are of."""
+    """The values whose shares were drawn."""
 
     @property
     def values(self) -> FloatArray:
-        """The draws as an array; of a statistical query in the units of its bounds."""
+        """The draws as an array; those of a bounded mean in the units of its bounds."""
         values = np.array(self.drawn, dtype=np.float64)
         if self.bounds is None:
             return values
@@ -86,22 +127,26 @@ class Sample(Answer):
 
     @cached_property
     def posterior(self) -> Any:
-        """What is known of θ given the draws, their randomness accounted for: no privacy is spent.
+        """The distribution of θ given the draws, their randomness accounted for; no privacy is spent.
 
         A :class:`Normal` for a mean (one for each axis of a vector), a mixture of Gammas for a rate, the law
         of the share for ``beta``, and for ``dirichlet`` a law of all shares with ``marginal(i)``. Each has
         ``mean``, ``std``, ``interval`` and ``sample``.
         """
         family = self.model
-        if self.grid > _COARSE * family.grid(start(family, self.prior_law, self.m), self.n, Fraction(self.r)):
-            raise TooLargeError(f"the draws are rounded to cells of {float(self.grid):g}: too coarse")
+        if self.grid > _COARSE_GRID_CELLS * family.grid(
+            start(family, self.prior_law, self.m), self.n, Fraction(self.r)
+        ):
+            raise TooLargeError(
+                f"grid={float(self.grid):g} is too coarse to infer the parameter from draws; use a finer grid"
+            )
         draws = np.array(self.drawn, dtype=np.float64)
-        given = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
-        return given if self.bounds is None else Rescaled(given, *self.bounds)
+        law = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
+        return law if self.bounds is None else Rescaled(law, *self.bounds)
 
     @cached_property
     def model(self) -> Family:
-        """The family, rebuilt from what the document says of it."""
+        """The family, rebuilt from its description."""
         return Family.from_dict(self.family)
 
     @cached_property
@@ -110,18 +155,28 @@ class Sample(Answer):
         return self.model.prior(self.prior)
 
     def marginals(self) -> list[Law]:
-        """The law of each number in θ given the draws, in the order of ``names``."""
+        """Return the distribution of each number in θ given the draws, in the order of ``names``.
+
+        Returns
+        -------
+        list of Law
+        """
         return self.model.marginals(self.posterior)
 
     def prior_marginals(self) -> list[Law]:
-        """The same before the data: the prior."""
+        """Return the prior of each number in θ, in the order of ``names``.
+
+        Returns
+        -------
+        list of Law
+        """
         if self.bounds is not None:
             return [Rescaled(self.prior_law, *self.bounds)]
         return self.model.marginals(self.prior_law)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each number in θ is, in a word: the mean, a rate, the share of a value."""
+        """The name of each number in θ: the mean, a rate, the share of a value."""
         name = "mean" if self.bounds is not None else self.model.parameter
         if self.levels is not None:
             return self.levels
@@ -131,24 +186,54 @@ class Sample(Answer):
         return (name,) if number == 1 else tuple(f"{name} {i + 1}" for i in range(number))
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Draw from what is known of θ given the release; what was released itself is ``values``.
+        """Draw from the distribution of θ given the release; the released draws are ``values``.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            Seed of the pseudo-random numbers.
 
         Returns
         -------
-        array of shape (size, len(names))
+        ndarray of shape (size, len(names))
+
+        Examples
+        --------
+        >>> from discreet.posterior_sampling.sampler import posterior_sampler
+        >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+        >>> sampler.release(27).draws(size=10, seed=1).shape
+        (10, 1)
         """
         law = self.posterior
         if hasattr(law, "sample"):
             return np.asarray(law.sample(size, seed), dtype=np.float64).reshape(size, -1)
         seeds = np.random.default_rng(seed).integers(2**63, size=len(law)).tolist()
-        return np.stack([one.sample(size, own) for one, own in zip(law, seeds, strict=True)], axis=1)
+        return np.stack(
+            [
+                marginal.sample(size, marginal_seed)
+                for marginal, marginal_seed in zip(law, seeds, strict=True)
+            ],
+            axis=1,
+        )
 
     def _attributes(self) -> dict[str, Any]:
         return super()._attributes() | {"n": self.n}
 
     @kept
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """The rows; empty where they cannot be computed, or would take minutes."""
+        """Return the rows; an empty list where they cannot be computed, or would take minutes.
+
+        Parameters
+        ----------
+        level : float
+            The probability of an interval, such as 0.95.
+
+        Returns
+        -------
+        list of Row
+        """
         if self.model.slow_given_draws(self.n, len(self.names)):
             return []
         try:
@@ -162,7 +247,17 @@ class Sample(Answer):
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
-        """For each number in θ its mean, standard deviation and credible interval, given the draws."""
+        """Return mean, standard deviation and credible interval of each number in θ, given the draws.
+
+        Parameters
+        ----------
+        level : float
+            The probability of an interval, such as 0.95.
+
+        Returns
+        -------
+        list of Row
+        """
         laws = self.marginals()
         share = self.bounds is None and self.model.is_share
         ends = [law.interval(level) for law in laws]
@@ -172,14 +267,24 @@ class Sample(Answer):
         ]
 
     def tables(self) -> tuple[Table, ...]:
-        """The draws themselves."""
+        """Return a table of the draws themselves.
+
+        Returns
+        -------
+        tuple of Table
+        """
         values = self._rows_drawn
-        cells = tuple((str(i + 1), *(f"{x:.6g}" for x in row)) for i, row in enumerate(values[:_SHOWN]))
-        more = "" if len(values) <= _SHOWN else f" (the first {_SHOWN} of {len(values)})"
+        cells = tuple((str(i + 1), *(f"{x:.6g}" for x in row)) for i, row in enumerate(values[:_DRAWS_SHOWN]))
+        more = "" if len(values) <= _DRAWS_SHOWN else f" (the first {_DRAWS_SHOWN} of {len(values)})"
         return (Table(("draw", *self.names), cells, f"What was drawn{more}:"),)
 
     def words(self) -> Words:
-        """What was drawn, from what, and how the figures are to be taken."""
+        """Return what was drawn, from which model, and how to read the figures.
+
+        Returns
+        -------
+        Words
+        """
         number = "One draw" if len(self.drawn) == 1 else f"{len(self.drawn)} draws"
         many = "s" if len(self.drawn) > 1 else ""
         model, prior = self.model.describe_prior(self.prior, self.bounds)
@@ -203,7 +308,18 @@ class Sample(Answer):
         )
 
     def figure(self, level: float = 0.95) -> Figure | None:
-        """What is known of each number after the release, beside the prior and the draws."""
+        """Return what is known of each number after the release, beside the prior and the draws.
+
+        Parameters
+        ----------
+        level : float
+            The probability of an interval, such as 0.95.
+
+        Returns
+        -------
+        Figure or None
+            None where the rows cannot be computed.
+        """
         rows = self.shown_rows(level)
         if not rows:
             return None
@@ -217,13 +333,24 @@ class Sample(Answer):
         return Figure("What is known after the release", tuple(rows), series)
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
-        found = super().content()
-        draws = found.pop("drawn")
-        return {"private": True, **found, "draws": draws}
+        """Return the answer as JSON values.
+
+        Returns
+        -------
+        dict
+        """
+        values = super().content()
+        draws = values.pop("drawn")
+        return {"private": True, **values, "draws": draws}
 
     def check_parts(self) -> None:
-        """The draws are numbers of the family's parameter, from a posterior that there can be."""
+        """Check that the draws are numbers of the family's parameter, from a posterior that is possible.
+
+        Raises
+        ------
+        ValueError
+            If a part of the document contradicts another.
+        """
         super().check_parts()
         values = self._rows_drawn
         numbers = len(self.model.parameters or self.model.marginals(self.prior_law))
@@ -243,16 +370,21 @@ class Sample(Answer):
             raise ValueError("it claims another target than its guarantee meets")
 
     def _met_target(self) -> dict[str, Any]:
-        """The target that its guarantee meets, as far as it has one."""
+        """Return the target that the guarantee meets, if it has one."""
         if "order" in self.target:
             return {"epsilon": self.target["epsilon"], "order": as_order(self.target["order"])}
         least = str(self.guarantee.exact_epsilon)
         if self.r == self.m == 1 and as_rational(self.target["epsilon"], "epsilon") > Fraction(least):
-            least = self.target["epsilon"]  # the posterior itself needs less than it was allowed
+            least = self.target["epsilon"]  # the posterior itself costs less than the target allows
         return {"epsilon": least, "delta": str(self.guarantee.exact_delta)}
 
     def cost(self) -> Guarantee:
-        """What draws of such a posterior cost, by the family's theorem; several of them compose."""
+        """Return what the draws cost by the family's theorem; several draws compose.
+
+        Returns
+        -------
+        Guarantee
+        """
         model, claimed = self.model, self.guarantee
         curve = model.curve(start(model, self.prior_law, self.m), self.n, Fraction(self.r))
         relation, unit, assumed = model.protects
@@ -262,16 +394,31 @@ class Sample(Answer):
                 raise ValueError("it claims to protect people, and names no bound on their records")
             curve, relation, unit = group_curve(curve, most), claimed.relation, claimed.unit
         basis = f"{self.sampler} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
-        one = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)
-        together = compose([one], count=len(self.drawn))
-        if math.isinf(model.work):  # nobody computes its pair any more, of which the words warn
+        per_draw = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)
+        together = compose([per_draw], count=len(self.drawn))
+        if math.isinf(model.work):  # this pair is no longer computed; a warning says so
             pair = claimed.exact_epsilon, claimed.exact_delta
             together = replace(together, exact_epsilon=pair[0], exact_delta=pair[1])
         return together
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
+        """Return the answer that :meth:`content` wrote.
+
+        Parameters
+        ----------
+        content : mapping
+            What :meth:`content` returned.
+
+        Returns
+        -------
+        Sample
+
+        Raises
+        ------
+        InvalidInputError
+            If a value is not of its kind.
+        """
         Family.from_dict(content["family"])
         bounds, levels = content["bounds"], content.get("levels")
         return cls(

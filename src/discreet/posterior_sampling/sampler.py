@@ -1,4 +1,4 @@
-"""Posterior sampling: release a draw from the posterior itself, whose spread is what hides a record.
+"""Posterior sampling: release a draw from the posterior itself, whose spread hides each record.
 
 Geumlek, Song and Chaudhuri (2017), for every conjugate family of :mod:`discreet.posterior_sampling.families`:
 
@@ -38,17 +38,44 @@ from discreet.privacy.curves import Curve, Target
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interop import opendp_measurement
 
-_SMALLEST = 2.0**-60
-_RELATIVE = 1e-9
-"""How near to the largest scaling that meets a target the one is that is looked for."""
+_SMALLEST_SCALING = 2.0**-60
+"""The smallest r or m that is tried."""
+_SCALING_TOLERANCE = 1e-9
+"""Relative tolerance in the search for the largest scaling that meets the target."""
 
 
 @dataclass(frozen=True)
 class PosteriorSampler:
-    """Posterior sampling with everything public bound; the data enters only in ``draw``.
+    """A calibrated posterior sampler; the data enter only in :meth:`draw`.
 
-    ``r`` and ``m`` are the chosen scalings: draws come from η₀/m + r ΣS(x). ``guarantee`` is that of one
-    draw. Made by :func:`posterior_sampler`.
+    Draws come from η₀/m + r ΣS(x). Built by :func:`posterior_sampler`.
+
+    Parameters
+    ----------
+    name : {"direct", "diffused", "concentrated"}
+        How the posterior is spread out.
+    family : Family
+        The model of one record.
+    prior : object
+        The prior, as the family has it.
+    n : int
+        The public number of records.
+    r : float
+        The weight of a record, in (0, 1].
+    m : float
+        What the prior is divided by, in (0, 1].
+    grid : Fraction
+        The width of the cells that draws are rounded to.
+    guarantee : Guarantee
+        What one draw costs.
+    target : mapping
+        The privacy target.
+
+    Examples
+    --------
+    >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+    >>> sampler.name, round(sampler.r, 3), sampler.m
+    ('diffused', 0.412, 1.0)
     """
 
     name: str
@@ -62,7 +89,23 @@ class PosteriorSampler:
     target: Mapping[str, Any] = field(default_factory=dict)
 
     def price(self, size: int = 1) -> Guarantee:
-        """The guarantee of ``size`` draws together, at the same δ where one was asked for."""
+        """Return the guarantee of several draws together, at the same δ where one was asked for.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+        >>> bool(sampler.price(2).rdp(15) > sampler.price().rdp(15))
+        True
+        """
         number = as_positive(size, "size")
         together = compose([self.guarantee], count=number)
         delta = self.guarantee.exact_delta
@@ -74,17 +117,53 @@ class PosteriorSampler:
         return add_scaled(start(self.family, self.prior, self.m), more, Fraction(self.r))
 
     def draw(self, statistic: Any, size: int = 1, entropy: OSEntropy | None = None) -> FloatArray:
-        """``size`` private draws of θ; together they cost ``price(size)``.
+        """Draw privately from the posterior; together the draws cost ``price(size)``.
 
-        ``statistic`` is the sufficient statistic of the n records (see :meth:`statistic`). The randomness
-        comes from the operating system; a seeded generator is refused.
+        The randomness comes from the operating system; a seeded generator is refused.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the n records; see :meth:`statistic`.
+        size : int
+            The number of draws.
+        entropy : OSEntropy, optional
+            The source of random bits.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not one of n records.
+
+        Examples
+        --------
+        >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+        >>> share = sampler.draw(27)
+        >>> share.shape, bool(0 <= share[0] <= 1)
+        ((1,), True)
         """
         source, eta = private_source(entropy), self._eta(statistic)
         draws = [self.family.draw(eta, self.grid, source) for _ in range(as_positive(size, "size"))]
         return self.family.value(np.array([[float(part) for part in draw] for draw in draws]))
 
     def release(self, statistic: Any, size: int = 1) -> Sample:
-        """``size`` private draws with everything public that led to them, ready to be published."""
+        """Draw privately, and return the draws with everything public that led to them.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the n records; see :meth:`statistic`.
+        size : int
+            The number of draws.
+
+        Returns
+        -------
+        Sample
+        """
         return Sample(
             sampler=self.name,
             family=self.family.to_dict(),
@@ -100,17 +179,60 @@ class PosteriorSampler:
         )
 
     def simulate(self, statistic: Any, size: int = 1, seed: int | None = None) -> FloatArray:
-        """``size`` draws from a fast seeded generator in floats, for experiments: **not private**."""
+        """Draw from a seeded generator in floating point, for experiments; **not private**.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of n records.
+        size : int
+            The number of draws.
+        seed : int, optional
+            Seed of the pseudo-random numbers.
+
+        Returns
+        -------
+        ndarray
+
+        Examples
+        --------
+        >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+        >>> bool((sampler.simulate(27, size=3, seed=0) == sampler.simulate(27, size=3, seed=0)).all())
+        True
+        """
         number, rng = as_integer(size, "size"), np.random.default_rng(seed)
         return self.family.value(self.family.simulate(self._eta(statistic), number, rng))
 
     def statistic(self, data: Any, column: str | None = None, **options: Any) -> Any:
-        """The sufficient statistic of records, exactly: clipped to the declared bounds, summed as integers.
+        """Return the exact sufficient statistic of records.
 
-        The data may be anything that :func:`discreet.proportions` takes; for a vector it is an array of n
-        rows. A Dirichlet needs ``levels=``. Numbers are rounded to 65,536 steps between the bounds (counts
-        are whole already), so that a sum is exact and one record moves it by at most the width of the bounds.
-        ``missing=`` says what a missing value counts as.
+        Numbers are clipped to the declared bounds and rounded to 65,536 steps between them (counts are whole
+        already), so that a sum is exact and one record moves it by at most the width of the bounds.
+
+        Parameters
+        ----------
+        data : list, array, table, mapping or path
+            The records, as in :func:`discreet.proportions`; an array of n rows for vectors.
+        column : str, optional
+            The column that holds the records; none where the data are one column.
+        **options
+            How records are read: ``levels=`` for a Dirichlet, ``missing=`` for what a missing value counts
+            as.
+
+        Returns
+        -------
+        object
+
+        Raises
+        ------
+        InvalidInputError
+            If the data have another number of records than n.
+
+        Examples
+        --------
+        >>> sampler = posterior_sampler("diffused", "beta", prior=(1, 1), n=4, epsilon=1, order=2)
+        >>> sampler.statistic([0, 1, 1, 0])
+        Fraction(2, 1)
         """
         statistic, n = self.family.read(data, column, options)
         if n != self.n:
@@ -118,10 +240,32 @@ class PosteriorSampler:
         return statistic
 
     def after_breach(self, statistic: Any, leaked: int) -> Guarantee:
-        """What one draw still promises to the others once ``leaked`` of the n records are known.
+        """Return the guarantee of one draw for the other records once some records are known.
 
-        ``statistic`` is that of the leaked records. What they added to the posterior is then as public as
-        the prior, and the rest are n − ``leaked`` records that stand out from a stronger one.
+        What the known records add to the posterior is then as public as the prior, so the others are n −
+        ``leaked`` records under a stronger prior.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the known records.
+        leaked : int
+            The number of known records.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        InvalidInputError
+            If ``leaked`` is not between 1 and n − 1, or the guarantee is about people.
+
+        Examples
+        --------
+        >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
+        >>> bool(sampler.after_breach(10, 40).rdp(15) < sampler.guarantee.rdp(15))
+        True
         """
         number = as_integer(leaked, "leaked")
         if not 0 < number < self.n:
@@ -135,7 +279,12 @@ class PosteriorSampler:
         return replace(self.guarantee, exact_epsilon=None, exact_delta=Fraction(0), basis=basis, curve=curve)
 
     def to_opendp(self) -> Any:
-        """This sampler as a user measurement of OpenDP."""
+        """Return this sampler as a user measurement of OpenDP.
+
+        Returns
+        -------
+        opendp.mod.Measurement
+        """
         return opendp_measurement(self.draw, self.guarantee.effective_curve)
 
 
@@ -152,15 +301,43 @@ def posterior_sampler(
     per_person: int | None = None,
     **options: Any,
 ) -> PosteriorSampler:
-    """Posterior sampling by name for a family, calibrated to a target before any data is opened.
+    """Return a posterior sampler for a family, calibrated to a target before any data are opened.
 
-    ``epsilon`` with ``order``: Rényi privacy of that order. ``epsilon`` with ``delta``: (ε, δ), on the exact
-    profile. ``direct`` needs no target and reports what it gives. ``family``: its name with its options, such
-    as ``"beta"``, ``"gaussian"`` (``sigma=``, ``bounds=``), ``"binomial"`` (``trials=``), of which
-    ``docs/posterior-sampling.md`` has the list, or a family object. ``grid`` is the width of the cells
-    to which draws are rounded; a fine one is chosen from public parameters. ``per_person``: the target is met
-    for a person of whom at most so many records are among the n, by group privacy.
+    Parameters
+    ----------
+    name : {"direct", "diffused", "concentrated"}
+        How the posterior is spread out; ``"direct"`` needs no target and reports what it gives.
+    family : str or Family
+        The model of one record: its name, such as ``"beta"``, ``"gaussian"`` or ``"binomial"``
+        (``docs/posterior-sampling.md`` lists them), or a family object.
+    prior : object
+        The parameters of the prior.
+    n : int
+        The public number of records.
+    epsilon : number, optional
+        The privacy budget.
+    order : float, optional
+        Asks for Rényi privacy of this order.
+    delta : number, optional
+        Asks for (ε, δ), met on the exact profile.
+    grid : number, optional
+        The width of the cells that draws are rounded to; a fine one is chosen from public parameters.
+    per_person : int, optional
+        How many of the n records one person may have; the target is then met for a person, by group privacy.
+    **options
+        Options of the family, such as ``sigma=``, ``bounds=`` or ``trials=``.
 
+    Returns
+    -------
+    PosteriorSampler
+
+    Raises
+    ------
+    InvalidInputError
+        If the target is incomplete, or cannot be met.
+
+    Examples
+    --------
     >>> sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=0.5, order=15)
     >>> sampler.guarantee.rdp(15) <= 0.5, round(sampler.r, 3)
     (True, 0.412)
@@ -172,18 +349,18 @@ def posterior_sampler(
     members = 1 if per_person is None else as_positive(per_person, "per_person")
     target = _target(name, epsilon, order, delta, size)
 
-    def loss(r: float, m: float) -> Curve:
+    def _loss(r: float, m: float) -> Curve:
         return group_curve(model.curve(start(model, law, m), size, Fraction(r)), members)
 
-    if target and target.order is not None and members > 1 and loss(1.0, 1.0).gaussian_squared is None:
+    if target and target.order is not None and members > 1 and _loss(1.0, 1.0).gaussian_squared is None:
         raise InvalidInputError(
             "with order: group privacy bounds no Rényi divergence of the family "
             f"{model.name!r}; give delta instead",
             parameter="per_person",
             value=per_person,
         )
-    r, m = _scalings(name, loss, target)
-    curve, eta = loss(r, m), start(model, law, m)
+    r, m = _scalings(name, _loss, target)
+    curve, eta = _loss(r, m), start(model, law, m)
     if target is None and model.assumed and math.isinf(curve.rdp(1.001)):  # it was bounded numerically
         raise InvalidInputError(
             f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
@@ -208,7 +385,28 @@ def posterior_sampler(
 def check_target(
     name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None
 ) -> None:
-    """Refuses a sampler or a target that cannot be, whatever the number of records."""
+    """Raise an error if a sampler is unknown, or its target cannot be met for any number of records.
+
+    Parameters
+    ----------
+    name : str
+        The name of the sampler.
+    epsilon : number, optional
+        The privacy budget.
+    order : float, optional
+        The Rényi order.
+    delta : number, optional
+        The δ of the guarantee.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is unknown, or the target is incomplete.
+
+    Examples
+    --------
+    >>> check_target("diffused", 1, None, "1e-6")
+    """
     if name not in DRAW_METHODS:
         raise InvalidInputError(f"sampler {name!r} is unknown{nearest(name, DRAW_METHODS)}")
     with warnings.catch_warnings():
@@ -219,7 +417,7 @@ def check_target(
 def _target(
     name: str, epsilon: EpsilonLike | None, order: float | None, delta: EpsilonLike | None, n: int
 ) -> Target | None:
-    """What is to be reached; None where ``direct`` is taken as it is."""
+    """Return the privacy target; None for ``direct`` without one."""
     if order is not None and delta is not None:
         raise InvalidInputError("give order (Rényi privacy) or delta ((epsilon, delta)), not both")
     if epsilon is None and (order is not None or delta is not None):
@@ -233,12 +431,35 @@ def _target(
     if order is None and delta is None:
         raise InvalidInputError(
             "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
-            "for Rényi privacy of that order, or delta=1e-6"
+            "for Rényi privacy of that order, or delta='1e-6' for (ε, δ)"
         )
     return Target.of(epsilon, delta, order, n, "ask for proportions, which need no delta")
 
 
 def as_family(family: str | Family, options: dict[str, Any]) -> Family:
+    """Return a family from its name and options, or the family itself.
+
+    Parameters
+    ----------
+    family : str or Family
+        The name, or the family.
+    options : dict
+        Options of the family, such as ``bounds``; none for a family object.
+
+    Returns
+    -------
+    Family
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unknown or missing.
+
+    Examples
+    --------
+    >>> as_family("poisson", {"bounds": (0, 20)}).name
+    'poisson'
+    """
     if isinstance(family, Family):
         if options:
             raise InvalidInputError(
@@ -252,17 +473,21 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
             )
         return family
     cls: type[Family] = FAMILIES[family]
-    known = {own.name for own in fields(cls) if own.init}
+    allowed = {option_field.name for option_field in fields(cls) if option_field.init}
     for option in options:
-        if option not in known:
-            takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+        if option not in allowed:
+            takes = f"it takes {', '.join(sorted(allowed))}" if allowed else "it takes none"
             raise InvalidInputError(f"{option!r} is not an option of family {family!r}; {takes}")
-    for own in fields(cls):
-        needed = own.default is MISSING and own.default_factory is MISSING and own.name != "bounds"
-        if needed and own.name not in options:
-            what = ", the known standard deviation of one record" if own.name == "sigma" else ""
-            raise InvalidInputError(f"family {family!r} needs {own.name}={what}")
-    return cls(**{**({"bounds": None} if "bounds" in known else {}), **options})
+    for option_field in fields(cls):
+        needed = (
+            option_field.default is MISSING
+            and option_field.default_factory is MISSING
+            and option_field.name != "bounds"
+        )
+        if needed and option_field.name not in options:
+            what = ", the known standard deviation of one record" if option_field.name == "sigma" else ""
+            raise InvalidInputError(f"family {family!r} needs {option_field.name}={what}")
+    return cls(**{**({"bounds": None} if "bounds" in allowed else {}), **options})
 
 
 def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target | None) -> tuple[float, float]:
@@ -270,10 +495,10 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
     if target is None:
         return 1.0, 1.0
 
-    def curve(scale: float) -> Curve:
+    def _curve(scale: float) -> Curve:
         return loss(scale, 1.0) if name == "diffused" else loss(1.0, scale)
 
-    full = curve(1.0)
+    full = _curve(1.0)
     if target.is_met_by(full):
         return 1.0, 1.0
     if name == "direct":
@@ -283,18 +508,22 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
             "data (prior.updated_with_public) help too"
         )
     rough = largest_scale(
-        lambda scale: target.is_met_by(curve(scale), rough=True), least=_SMALLEST, relative=_RELATIVE
+        lambda scale: target.is_met_by(_curve(scale), rough=True),
+        least=_SMALLEST_SCALING,
+        relative=_SCALING_TOLERANCE,
     )
     if not rough:
         raise InvalidInputError(
-            f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST:.3g}, gives "
-            f"{target.describe_loss(curve(_SMALLEST))}"
+            f"no scaling of {name!r} reaches the target: the smallest tried, {_SMALLEST_SCALING:.3g}, gives "
+            f"{target.describe_loss(_curve(_SMALLEST_SCALING))}"
         )
     retreats = (*RETREATS, *(1 - 0.5**i for i in range(1, 60)))
-    found = certain(lambda scale: target.is_met_by(curve(scale)), (rough * (1 - share) for share in retreats))
-    if found is None:
-        best = target.describe_loss(curve(rough / 2**59))
+    scaling = certain(
+        lambda scale: target.is_met_by(_curve(scale)), (rough * (1 - share) for share in retreats)
+    )
+    if scaling is None:
+        best = target.describe_loss(_curve(rough / 2**59))
         raise InvalidInputError(
             f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}"
         )
-    return (found, 1.0) if name == "diffused" else (1.0, found)
+    return (scaling, 1.0) if name == "diffused" else (1.0, scaling)

@@ -81,9 +81,9 @@ class CorrelatedLaw(tuple[Normal, ...]):
     factor: FloatArray
 
     def __new__(cls, parts: tuple[Normal, ...], factor: FloatArray) -> CorrelatedLaw:
-        made = super().__new__(cls, parts)
-        made.factor = factor
-        return made
+        law = super().__new__(cls, parts)
+        law.factor = factor
+        return law
 
     def sample(self, size: int, seed: int | None) -> FloatArray:
         """Joint draws of θ."""

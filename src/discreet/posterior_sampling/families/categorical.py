@@ -59,19 +59,23 @@ from discreet.posterior_sampling.family import (
 )
 
 MAX_SHARES_N = 1_000_000
-_QUICK = 2_000_000  # records times levels up to which intervals of shares take seconds
-_GRID = Fraction(1, 2**40)
-_END = Fraction(1, 10**6)
-"""A statistic that may be any number: the end of its range stands for all within this many records."""
-_MOST_CELLS = 4096
-_DOUBLES = 600.0  # e^{−600} is a double with all its digits
+_QUICK_RECORD_LEVELS = 2_000_000
+"""Up to this product of records and levels the intervals of shares take seconds."""
+_CELL_WIDTH = Fraction(1, 2**40)
+"""The width of the cells that shares are rounded to."""
+_END_WIDTH_RECORDS = Fraction(1, 10**6)
+"""Statistics within this many records of an end of their range are counted as the end itself."""
+_MOST_RANGES = 4096
+"""Ranges of statistics into which a bound on the divergences is refined, at most."""
+_LARGEST_LOGIT = 600.0
+"""Up to this logit a share is computed in doubles: e^{−600} still has all its digits."""
 
 
 @dataclass(frozen=True)
 class ShareFamily(ProfiledFamily):
-    """Coordinates η = a, the parameters themselves; C = ΣlnΓ(aᵢ) − lnΓ(Σa).
+    """Posteriors of shares: η = a, the Dirichlet parameters, and C = ΣlnΓ(aᵢ) − lnΓ(Σa).
 
-    One record adds ``items`` to a in all; moving it from level i to level j is a step of r·``items``.
+    One record adds ``items`` to a in all; moving it from one level to another is a step of r·``items``.
     """
 
     parameter: ClassVar[str] = "share"
@@ -86,36 +90,147 @@ class ShareFamily(ProfiledFamily):
 
     @property
     def items(self) -> int:
-        """How much one record adds to all parameters together."""
+        """The number of items of one record: what it adds to all parameters together."""
         return getattr(self, "trials", 1)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
+        """Return the prior, checked.
+
+        Parameters
+        ----------
+        parameters : object
+            The parameters of the prior, or the prior itself.
+
+        Returns
+        -------
+        Beta or Dirichlet
+
+        Raises
+        ------
+        InvalidInputError
+            If they are not the parameters of such a prior.
+
+        Examples
+        --------
+        >>> DirichletFamily().prior((1, 2, 3)).parameters
+        (1.0, 2.0, 3.0)
+        """
         return dirichlet(as_prior(getattr(parameters, "parameters", parameters)))
 
     def _prior_in_words(self, prior: list[Any]) -> str:
         return prior_in_words(prior)
 
     def natural(self, distribution: Beta | Dirichlet) -> Natural:
+        """Return the parameters of the Dirichlet distribution, exactly.
+
+        Parameters
+        ----------
+        distribution : object
+            A prior or posterior of this family.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
         return tuple(Fraction(value) for value in distribution.parameters)
 
     def from_natural(self, eta: Natural) -> Beta | Dirichlet:
+        """Return the prior or posterior with natural parameters η.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        Beta or Dirichlet
+        """
         return dirichlet([float(value) for value in eta])
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        """Return C(a) = ΣlnΓ(aᵢ) − lnΓ(Σa).
+
+        Parameters
+        ----------
+        eta : sequence of Ball
+            The natural parameters, as enclosures.
+
+        Returns
+        -------
+        Ball
+        """
         total: Ball = sum(eta, start=ball(0))
         return sum((value.lgamma() for value in eta), start=-total.lgamma())
 
     def normalisable(self, eta: Natural) -> bool:
+        """Return whether all parameters are positive.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        bool
+        """
         return all(value > 0 for value in eta)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        return _GRID
+        """Return 2⁻⁴⁰, a cell width that does not depend on the records.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        Fraction
+        """
+        return _CELL_WIDTH
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw from the posterior in floating point; these draws are not private.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        size : int
+            The number of draws.
+        rng : numpy.random.Generator
+            The source of pseudo-random numbers.
+
+        Returns
+        -------
+        ndarray of shape (size, dimension)
+        """
         return rng.dirichlet([float(value) for value in eta], size)
 
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
-        """Stick-breaking: θᵢ/(θᵢ + … + θ_k) is Beta(aᵢ, aᵢ₊₁ + … + a_k), each rounded by itself."""
+        """Draw shares exactly by stick-breaking.
+
+        θᵢ/(θᵢ + … + θ_k) is Beta(aᵢ, aᵢ₊₁ + … + a_k); each is rounded by itself.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        grid : Fraction
+            The width of a cell.
+        source : Source
+            The source of random bits.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
         proportions = []
         left = Fraction(1)
         for index in range(len(eta) - 1):
@@ -125,6 +240,21 @@ class ShareFamily(ProfiledFamily):
         return *proportions, left
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Return pairs of neighbouring posteriors, one of which has the largest Rényi divergence.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+        """
         step = r * self.items
         if len(eta) > 2:
             first, second = sorted(eta)[:2]
@@ -132,9 +262,26 @@ class ShareFamily(ProfiledFamily):
         return self._at_ends(eta, step * (n - 1), step)
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Return pairs of neighbouring posteriors, one of which has the largest hockey-stick divergence.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+        """
         if len(eta) > 2 or self.whole:
             return super().profile_pairs(eta, n, r)
-        return self._at_ends(eta, max(Fraction(0), r * (self.items * (n - 1) - _END)), r * self.items)
+        return self._at_ends(
+            eta, max(Fraction(0), r * (self.items * (n - 1) - _END_WIDTH_RECORDS)), r * self.items
+        )
 
     @staticmethod
     def _at_ends(eta: Natural, most: Fraction, step: Fraction) -> list[Pair]:
@@ -142,16 +289,34 @@ class ShareFamily(ProfiledFamily):
         return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        """k = 2, statistics strictly between the ends: ranges low ≤ x ≤ high, each bounded by one pair.
+        """Bound the divergences of two-level statistics strictly between the ends.
+
+        Statistics are covered by ranges low ≤ x ≤ high, each bounded by one pair.
 
         By the first argument of the module (eta₁ + r·low, eta₂ + r·(n − 1 − high)) is worse than all of
         them. A range whose bound exceeds that of the ends is halved, as long as that can help.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+        epsilons : ndarray
+            The values of ε.
+
+        Returns
+        -------
+        ndarray or None
+            None if the profile pairs cover all.
         """
         most = float(self.items * (n - 1))
         if len(eta) > 2 or most < (2 if self.whole else 1):
             return None
         a, b, scale, step = float(eta[0]), float(eta[1]), float(r), float(r * self.items)
-        smallest, gap = (1.0, 1.0) if self.whole else (float(_END), 0.0)
+        smallest, gap = (1.0, 1.0) if self.whole else (float(_END_WIDTH_RECORDS), 0.0)
         starts = [smallest * 2.0**i for i in range(64) if smallest * 2.0**i <= most / 2]
         lows = np.array(sorted({*starts, *(most - start for start in starts)}))
         highs = np.append(lows[1:] - gap, lows[-1])
@@ -164,7 +329,7 @@ class ShareFamily(ProfiledFamily):
                 _float_hockey_sticks(b + scale * (most - highs), a + scale * lows, step, epsilons),
             )
             over = (values > at_ends[:, None]).any(axis=0) & (highs - lows >= smallest)
-            if not over.any() or len(lows) > _MOST_CELLS:
+            if not over.any() or len(lows) > _MOST_RANGES:
                 break
             bound = np.maximum(bound, values[:, ~over].max(axis=1, initial=0.0))
             middle = (lows[over] + highs[over]) / 2
@@ -174,26 +339,129 @@ class ShareFamily(ProfiledFamily):
         return np.asarray(np.maximum(bound, values.max(axis=1)), dtype=np.float64)
 
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
+        """Return the distribution of θ given the published draws.
+
+        Parameters
+        ----------
+        prior : object
+            The prior, as :meth:`prior` returns it.
+        n : int
+            The number of records.
+        r : float
+            The weight of a record, in (0, 1].
+        m : float
+            What the prior was divided by, in (0, 1].
+        draws : ndarray
+            The published draws, one row each.
+
+        Returns
+        -------
+        NoiseAware
+        """
         return shares_given(prior.parameters, self.items * n, r, m, draws)
 
     def slow_given_draws(self, n: int, number: int) -> bool:
-        return self.items * n * number > _QUICK
+        """Return whether intervals given draws take minutes to compute.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        number : int
+            The number of parameters.
+
+        Returns
+        -------
+        bool
+        """
+        return self.items * n * number > _QUICK_RECORD_LEVELS
 
     def marginals(self, law: NoiseAware | Beta | Dirichlet) -> list[Law]:
+        """Return the distribution of each number in θ.
+
+        Parameters
+        ----------
+        law : object
+            A prior, or what :meth:`given_draws` returns.
+
+        Returns
+        -------
+        list of Law
+        """
         number = law.k if isinstance(law, NoiseAware) else len(law.parameters)
         return [law.marginal(i) for i in range(number)]
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        """Return the probability that logit(θᵢ/(θᵢ+θⱼ)) lies above an end.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        end : Ball
+            The end.
+        above : bool
+            Whether the upper tail is asked for.
+
+        Returns
+        -------
+        Ball
+            Not finite where it cannot be decided.
+        """
         rest = 1 / (1 + end.exp())  # T = logit(u), u = θᵢ/(θᵢ+θⱼ)
         return rest.beta_lower(ball(eta[1]), ball(eta[0]), regularized=1)
 
     def hockey_sticks(self, pair: Pair, epsilons: FloatArray) -> FloatArray:
+        """Return the hockey-stick divergences of a pair in floating point, with a margin.
+
+        Parameters
+        ----------
+        pair : tuple
+            Two neighbouring posteriors, each as its natural parameters.
+        epsilons : ndarray
+            The values of ε.
+
+        Returns
+        -------
+        ndarray
+        """
         (p, b), (a, _) = pair
         return _float_hockey_sticks(np.array([float(a)]), np.array([float(b)]), float(p - a), epsilons)[:, 0]
 
 
 def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatArray) -> NoiseAware:
-    """π(counts | y) is a product over the levels: Γ(α+x)/x! · Π_j y_j^{r·x} / Γ(α/m + r·x)."""
+    """Return the distribution of shares given draws of them.
+
+    π(counts | y) is a product over the levels: Γ(α+x)/x! · Π_j y_j^{r·x} / Γ(α/m + r·x).
+
+    Parameters
+    ----------
+    prior : tuple of float
+        The parameters α of the Dirichlet prior.
+    n : int
+        The number of records, times the items of each.
+    r : float
+        The weight of a record, in (0, 1].
+    m : float
+        What the prior was divided by, in (0, 1].
+    draws : ndarray
+        The published draws, one row each.
+
+    Returns
+    -------
+    NoiseAware
+
+    Raises
+    ------
+    TooLargeError
+        If n is above 10⁶.
+
+    Examples
+    --------
+    >>> law = shares_given((1.0, 1.0), 100, 1.0, 1.0, np.array([[0.3, 0.7]]))
+    >>> round(float(law.marginal(0).mean()), 3)
+    0.304
+    """
     from scipy.special import gammaln
 
     if n > MAX_SHARES_N:
@@ -221,9 +489,27 @@ def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: Float
 
 
 def upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
-    """P(u > 1/(1 + e^{−z})) for u ~ Beta(a, b), also where the bound is no double other than 0 or 1.
+    """Return P(u > 1/(1 + e^{−z})) for u ~ Beta(a, b), also where that bound rounds to 0 or 1.
 
-    There I_x(a, b) = x^a/(a B(a, b))·(1 + O(x)), which for a small a is far from 0 however small x is.
+    Near 0, I_x(a, b) = x^a/(a B(a, b))·(1 + O(x)), which for a small a is far from 0 however small x is.
+
+    Parameters
+    ----------
+    a : ndarray
+        The first parameters.
+    b : ndarray
+        The second parameters.
+    z : ndarray
+        The logits of the bounds.
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> upper_tail(np.array([2.0]), np.array([2.0]), np.array([0.0]))
+    array([0.5])
     """
     from scipy.special import betainc, betaincc, expit, gammaln
 
@@ -232,22 +518,39 @@ def upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
     high = z >= 0
     tail[high] = betainc(b[high], a[high], expit(-z[high]))
     tail[~high] = betaincc(a[~high], b[~high], expit(z[~high]))
-    if (np.abs(z) > _DOUBLES).any():
+    if (np.abs(z) > _LARGEST_LOGIT).any():
         near_one = np.exp(np.minimum(0.0, -b * z - gammaln(b + 1) + log_gamma_step(a, b)))
         near_zero = -np.expm1(np.minimum(0.0, a * z - gammaln(a + 1) + log_gamma_step(b, a)))
-        tail = np.where(z > _DOUBLES, near_one, np.where(z < -_DOUBLES, near_zero, tail))
+        tail = np.where(z > _LARGEST_LOGIT, near_one, np.where(z < -_LARGEST_LOGIT, near_zero, tail))
     return np.asarray(tail, dtype=np.float64)
 
 
 def beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fraction:
+    """Draw exactly from a Beta distribution, rounded to the middle of a cell of the grid.
+
+    Parameters
+    ----------
+    a : Fraction
+        The first parameter.
+    b : Fraction
+        The second parameter.
+    grid : Fraction
+        The width of a cell.
+    source : Source
+        The source of random bits.
+
+    Returns
+    -------
+    Fraction
+    """
     approximate = Beta(float(a), float(b))
 
-    def cdf(theta: Fraction) -> Ball:
+    def _cdf(theta: Fraction) -> Ball:
         if theta <= 0 or theta >= 1:
             return ball(int(theta >= 1))
         return ball(theta).beta_lower(ball(a), ball(b), regularized=1)
 
-    return exact_cell(cdf, lambda u: float(approximate.ppf(u)), grid, source)
+    return exact_cell(_cdf, lambda u: float(approximate.ppf(u)), grid, source)
 
 
 @dataclass(frozen=True)
@@ -255,12 +558,58 @@ class OneShare(ShareFamily):
     """Two levels, of which one is read: θ is one share with a Beta(a, b) prior."""
 
     def prior(self, parameters: Any) -> Beta:
+        """Return the prior, checked.
+
+        Parameters
+        ----------
+        parameters : object
+            The parameters of the prior, or the prior itself.
+
+        Returns
+        -------
+        Beta
+
+        Raises
+        ------
+        InvalidInputError
+            If they are not the parameters of such a prior.
+        """
         return Beta(*as_prior(getattr(parameters, "parameters", parameters), 2))
 
     def value(self, draws: FloatArray) -> FloatArray:
+        """Return the share of the first level of each draw.
+
+        Parameters
+        ----------
+        draws : ndarray
+            The published draws, one row each.
+
+        Returns
+        -------
+        ndarray
+        """
         return draws[:, 0]
 
     def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
+        """Return the distribution of θ given the published draws.
+
+        Parameters
+        ----------
+        prior : object
+            The prior, as :meth:`prior` returns it.
+        n : int
+            The number of records.
+        r : float
+            The weight of a record, in (0, 1].
+        m : float
+            What the prior was divided by, in (0, 1].
+        draws : ndarray
+            The published draws, one row each.
+
+        Returns
+        -------
+        BetaMixture
+        """
         share = draws.reshape(-1)
         both = np.stack([share, 1 - share], axis=1)
         return shares_given(prior.parameters, self.items * n, r, m, both).marginal(0)
@@ -279,6 +628,29 @@ class BetaFamily(OneShare, NumberFamily):
     whole: ClassVar[bool] = False
 
     def contribution(self, statistic: Any, n: int) -> Natural:
+        """Return (sum, n − sum).
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+
+        Examples
+        --------
+        >>> BetaFamily().contribution(27, 100)
+        (Fraction(27, 1), Fraction(73, 1))
+        """
         parts = numbers(statistic)
         if parts and len(parts) != 2:
             raise InvalidInputError(
@@ -290,6 +662,19 @@ class BetaFamily(OneShare, NumberFamily):
         return total, n - total
 
     def describe_prior(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
+        """Return the model and its prior in words, for a report.
+
+        Parameters
+        ----------
+        prior : list
+            The parameters of the prior, as in a document.
+        bounds : sequence of float, optional
+            The bounds of a mean, as in a document.
+
+        Returns
+        -------
+        tuple of str
+        """
         within = clipped_words(bounds) or " in [0, 1], or the share of yes"
         return f"the mean of numbers{within}", self._prior_in_words(prior)
 
@@ -313,6 +698,29 @@ class DirichletFamily(ShareFamily):
         return counts, sum(counts)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
+        """Return the counts of the levels.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+
+        Examples
+        --------
+        >>> DirichletFamily().contribution((2, 1, 0), 3)
+        (Fraction(2, 1), Fraction(1, 1), Fraction(0, 1))
+        """
         values = tuple(statistic) if isinstance(statistic, Sequence | np.ndarray) else ()
         if len(values) < 2:
             raise InvalidInputError("the statistic must be the counts of the levels")
@@ -338,6 +746,29 @@ class BinomialFamily(OneShare, NumberFamily):
         return 0.0, float(self.trials)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
+        """Return the numbers of successes and of failures.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+
+        Examples
+        --------
+        >>> BinomialFamily(trials=10).contribution(27, 5)
+        (Fraction(27, 1), Fraction(23, 1))
+        """
         total = self.total(statistic, n)
         return total, n * self.trials - total
 
@@ -350,7 +781,7 @@ class DividedFamily(ShareFamily):
     records: ClassVar[RecordKind] = "vectors"
     reads: ClassVar[tuple[str, ...]] = ()
     unit: ClassVar[int]
-    """How many whole units one item is counted in."""
+    """The number of whole units of one item."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -359,13 +790,44 @@ class DividedFamily(ShareFamily):
             raise InvalidInputError("must be at least 2", parameter="dimension", value=self.dimension)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
-        made = super().prior(parameters)
-        if len(made.parameters) != self.dimension:
+        """Return the prior, checked.
+
+        Parameters
+        ----------
+        parameters : object
+            The parameters of the prior, or the prior itself.
+
+        Returns
+        -------
+        Beta or Dirichlet
+
+        Raises
+        ------
+        InvalidInputError
+            If they are not the parameters of such a prior.
+        """
+        distribution = super().prior(parameters)
+        if len(distribution.parameters) != self.dimension:
             raise InvalidInputError(f"the prior must have {self.dimension} parameters, one for each level")
-        self.extreme_pairs(self.natural(made), 1, Fraction(1))
-        return made
+        self.extreme_pairs(self.natural(distribution), 1, Fraction(1))
+        return distribution
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Return pairs of neighbouring posteriors, one of which has the largest Rényi divergence.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+        """
         if len(eta) > 2 and min(eta) < Fraction(1, 2):
             raise InvalidInputError(
                 f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or "
@@ -374,9 +836,43 @@ class DividedFamily(ShareFamily):
         return super().extreme_pairs(eta, n, r)
 
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
+        """Return pairs of neighbouring posteriors, one of which has the largest hockey-stick divergence.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+            Empty for three levels or more.
+        """
         return super().profile_pairs(eta, n, r) if len(eta) == 2 else []
 
     def contribution(self, statistic: Any, n: int) -> Natural:
+        """Return what the records add to each level.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+        """
         parts = numbers(statistic)
         if len(parts) != self.dimension or min(parts) < 0 or sum(parts) != self.items * n:
             raise InvalidInputError(
@@ -398,7 +894,17 @@ class DividedFamily(ShareFamily):
 
     @abstractmethod
     def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
-        """Each record, by itself, in whole units."""
+        """Return each record in whole units.
+
+        Parameters
+        ----------
+        rows : ndarray
+            The records, one row each.
+
+        Returns
+        -------
+        ndarray of int
+        """
 
 
 @dataclass(frozen=True)
@@ -415,6 +921,17 @@ class MultinomialFamily(DividedFamily):
     words: ClassVar[str] = "the shares of the levels among {trials} items a record"
 
     def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
+        """Return the counts of each record.
+
+        Parameters
+        ----------
+        rows : ndarray
+            The records, one row each.
+
+        Returns
+        -------
+        ndarray of int
+        """
         few = np.minimum(rows, self.trials + 1.0)
         counts = few.astype(np.int64)
         if (counts != few).any():
@@ -439,18 +956,57 @@ class _Failures(OneShare, NumberFamily):
     least: ClassVar[float] = 0
 
     @property
-    def wanted(self) -> int:
-        """How many successes a record waits for."""
+    def required_successes(self) -> int:
+        """The number of successes that a record waits for."""
         return getattr(self, "successes", 1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        return Fraction(n * self.wanted), self.total(statistic, n)
+        """Return the number of successes, and that of failures.
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+
+        Examples
+        --------
+        >>> GeometricFamily(bounds=(0, 50)).contribution(40, 10)
+        (Fraction(10, 1), Fraction(40, 1))
+        """
+        return Fraction(n * self.required_successes), self.total(statistic, n)
 
     extreme_pairs = NumberFamily.extreme_pairs
     profile_pairs, elsewhere = ProfiledFamily.profile_pairs, ProfiledFamily.elsewhere
     hockey_sticks = ProfiledFamily.hockey_sticks
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
+        """Return the probability that ln(1 − θ) lies above, or below, an end.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        end : Ball
+            The end.
+        above : bool
+            Whether the upper tail is asked for.
+
+        Returns
+        -------
+        Ball
+            Not finite where it cannot be decided.
+        """
         if not end < 0:  # T = ln w, w = 1 − θ < 1
             return ball(0) if above and end >= 0 else end / ball(0)
         a, b = map(ball, eta)
@@ -459,28 +1015,75 @@ class _Failures(OneShare, NumberFamily):
         return end.exp().beta_lower(b, a, regularized=1)
 
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
+        """Return the probability that ln(1 − θ) lies above, or below, each end, in floats.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        end : ndarray
+            The ends.
+        above : bool
+            Whether the upper tail is asked for.
+
+        Returns
+        -------
+        ndarray
+        """
         a, b = (np.array(float(part)) for part in eta)
         inside = np.minimum(end, -1e-300)
         z = inside - np.log(-np.expm1(inside))  # logit of w
         return np.where(end < 0, upper_tail(b, a, z), 0.0) if above else upper_tail(a, b, -z)
 
     def given_draws(self, prior: Beta, n: int, r: float, m: float, draws: FloatArray) -> BetaMixture:
-        (a, b), drawn, trials = prior.parameters, draws.reshape(-1), n * self.wanted
+        """Return the distribution of θ given the published draws.
+
+        Parameters
+        ----------
+        prior : object
+            The prior, as :meth:`prior` returns it.
+        n : int
+            The number of records.
+        r : float
+            The weight of a record, in (0, 1].
+        m : float
+            What the prior was divided by, in (0, 1].
+        draws : ndarray
+            The published draws, one row each.
+
+        Returns
+        -------
+        BetaMixture
+        """
+        (a, b), drawn, trials = prior.parameters, draws.reshape(-1), n * self.required_successes
         low, high = (n * float(bound) for bound in self.bounds)
         log_rest = float(np.log1p(-drawn).sum())
         shape = a / m + r * trials
 
-        def of_failures(s: FloatArray) -> FloatArray:
+        def _log_weight(s: FloatArray) -> FloatArray:
             # The predictive law Γ(trials+s)Γ(b+s)/(s! Γ(a+b+trials+s)), and Beta draws given s.
             predictive = log_rising(trials, s) - log_gamma_step(b + s, a + trials)
-            given = r * s * log_rest + len(drawn) * log_gamma_step(b / m + r * s, shape)
-            return np.asarray(predictive + given, dtype=np.float64)
+            log_draws = r * s * log_rest + len(drawn) * log_gamma_step(b / m + r * s, shape)
+            return np.asarray(predictive + log_draws, dtype=np.float64)
 
-        s, weight = weighed_statistics(of_failures, low, high, whole=True)
+        s, weight = weighed_statistics(_log_weight, low, high, whole=True)
         return BetaMixture(weight, np.full(len(s), a + trials), a + b + trials + s)
 
     def describe_prior(self, prior: list[Any], bounds: Sequence[float] | None) -> tuple[str, str]:
-        often = "success" if self.wanted == 1 else f"{self.wanted} successes"
+        """Return the model and its prior in words, for a report.
+
+        Parameters
+        ----------
+        prior : list
+            The parameters of the prior, as in a document.
+        bounds : sequence of float, optional
+            The bounds of a mean, as in a document.
+
+        Returns
+        -------
+        tuple of str
+        """
+        often = "success" if self.required_successes == 1 else f"{self.required_successes} successes"
         model = f"the probability of success, from the failures before {often}{clipped_words(self.bounds)}"
         return model, self._prior_in_words(prior)
 

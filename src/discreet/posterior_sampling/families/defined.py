@@ -1,4 +1,4 @@
-"""Families that you define by formulas: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)) with natural parameters θ.
+"""Families that users define by formulas: p(x | θ) = h(x)·exp(θ·S(x) − A(θ)) with natural parameters θ.
 
 Geumlek, Song and Chaudhuri (2017), A.1: η = (χ, ν), a record adds (S(x), 1), and the posterior has density
 exp(χ·θ − νA(θ) − C(η)). C has no closed form here. With one parameter neighbours differ by at most
@@ -47,16 +47,19 @@ from discreet.posterior_sampling.family import (
     sum_on_grid,
 )
 
-_CELLS, _NODES, _ROUNDS, _ZOOMS = 256, 400, 5, 12
-_SLACK = 1 + 1e-6
-_MOST_ORDERS = 64.0
+_CHI_CELLS, _THETA_NODES, _MOST_REFINEMENTS, _MOST_ZOOMS = 256, 400, 5, 12
+"""Cells of χ, nodes of θ in each, and how often either is refined at most."""
+_MARGIN_FACTOR = 1 + 1e-6
+"""Factor on Rényi bounds that covers the errors of sums in floats."""
+_LARGEST_ORDER = 64.0
+"""Rényi order up to which bounds are computed."""
 
 
 class FormulaFamily(Family):
-    """What families from formulas share: coordinates, records, worst corners, and exact draws.
+    """The base class of families from formulas.
 
-    The prior is (mean of each part of S, …, strength): what S is on average, and as how many records that
-    counts.
+    The prior is (mean of each part of S, …, strength); the strength is the number of records that the means
+    count as.
     """
 
     cumulant: str
@@ -66,23 +69,55 @@ class FormulaFamily(Family):
     @property
     @abstractmethod
     def corners(self) -> FloatArray:
-        """Points whose hull holds every S(x)."""
+        """Points whose convex hull contains every S(x)."""
 
     @abstractmethod
-    def totals(self, found: FloatArray) -> Any:
-        """The sum of S over records, from its parts in columns."""
+    def totals(self, statistics: FloatArray) -> Any:
+        """Return the sum of S(x) over the records.
+
+        Parameters
+        ----------
+        statistics : ndarray
+            S(x) of each record, one row each.
+
+        Returns
+        -------
+        object
+        """
 
     @abstractmethod
     def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
-        """Nodes of θ where the law at η has its mass, a row each, and their probabilities."""
+        """Return nodes of θ that cover the posterior, one row each, and their probabilities.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        tuple of ndarray
+        """
 
     @abstractmethod
     def log_mass(self, chi: FloatArray, nu: float) -> float:
-        """C in floats."""
+        """Return the log-partition C(η) in floating point.
+
+        Parameters
+        ----------
+        chi : ndarray
+            The natural parameters that multiply θ.
+        nu : float
+            The natural parameter that multiplies A(θ).
+
+        Returns
+        -------
+        float
+        """
 
     @property
     def record_names(self) -> tuple[str, ...]:
-        """What the formulas call the numbers of a record."""
+        """The names of the numbers of a record in the formulas."""
         return ("x",)
 
     @property
@@ -92,15 +127,32 @@ class FormulaFamily(Family):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the formula of A calls the numbers in θ."""
+        """The names of the numbers in θ in the formula of A."""
         return self.parameters or ("t",)
 
     @property
     def ends(self) -> list[tuple[float, float]]:
-        """Between which numbers each number in θ is."""
+        """The range of each number in θ."""
         return [(low, high) for low, high in np.reshape(self.support, (-1, 2)).tolist()]
 
     def prior(self, parameters: Any) -> tuple[float, ...]:
+        """Return the prior, checked.
+
+        Parameters
+        ----------
+        parameters : object
+            The parameters of the prior, or the prior itself.
+
+        Returns
+        -------
+        tuple of float
+            The mean of each part of S(x), and the strength.
+
+        Raises
+        ------
+        InvalidInputError
+            If they are not the parameters of such a prior.
+        """
         values, number = tuple(map(float, numbers(parameters, "prior"))), len(self.formulas)
         if len(values) != number + 1 or not values[-1] > 0:
             raise InvalidInputError(
@@ -121,10 +173,33 @@ class FormulaFamily(Family):
         return values
 
     def natural(self, distribution: tuple[float, ...]) -> Natural:
+        """Return the natural parameters η of a prior or posterior, exactly.
+
+        Parameters
+        ----------
+        distribution : object
+            A prior or posterior of this family.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
         *means, strength = map(Fraction, distribution)
         return *(mean * strength for mean in means), strength
 
     def from_natural(self, eta: Natural) -> tuple[float, ...]:
+        """Return the prior or posterior with natural parameters η.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        tuple of float
+            The mean of each part of S(x), and the strength.
+        """
         return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
 
     def _sufficient_statistic(
@@ -133,31 +208,69 @@ class FormulaFamily(Family):
         rows = record_rows(data, people, len(self.record_names), column)
         records = dict(zip(self.record_names, rows.T, strict=True))
         parts = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.formulas]
-        found = np.stack(parts, axis=1).astype(np.float64)
-        if np.isnan(found).any():
+        statistics = np.stack(parts, axis=1).astype(np.float64)
+        if np.isnan(statistics).any():
             raise DataError("S(x) must be a number for every record; for at least one it is not")
-        return self.totals(found), len(rows)
+        return self.totals(statistics), len(rows)
 
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """All records at one corner, and one of them at another: some of the worst, not all."""
+        """Return some of the worst pairs: all records at one corner, and one of them moved.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        list of pairs of tuples
+        """
         corners = [tuple(map(Fraction, corner)) for corner in self.corners.tolist()]
         strength = eta[-1] + r * n
 
-        def at(most: Sequence[Fraction], one: Sequence[Fraction]) -> Natural:
-            sums = ((n - 1) * a + b for a, b in zip(most, one, strict=True))
-            return *(own + r * total for own, total in zip(eta, sums, strict=False)), strength
+        def _corner_sum(most: Sequence[Fraction], last: Sequence[Fraction]) -> Natural:
+            sums = ((n - 1) * a + b for a, b in zip(most, last, strict=True))
+            return *(prior_part + r * total for prior_part, total in zip(eta, sums, strict=False)), strength
 
-        pairs = [(at(p, p), at(p, q)) for p, q in itertools.permutations(corners, 2)]
+        pairs = [(_corner_sum(p, p), _corner_sum(p, q)) for p, q in itertools.permutations(corners, 2)]
         return [*pairs, *((second, first) for first, second in pairs)]
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        """Return the log-partition C(η), up to a constant.
+
+        Parameters
+        ----------
+        eta : sequence of Ball
+            The natural parameters, as enclosures.
+
+        Returns
+        -------
+        Ball
+        """
         from flint import arb
 
-        found = _log_mass(self, *(float(part.mid()) for part in eta))
-        return arb(found, 1e-13 * (1 + abs(found)))
+        log_mass = _log_mass(self, *(float(part.mid()) for part in eta))
+        return arb(log_mass, 1e-13 * (1 + abs(log_mass)))
 
     def exponent(self, eta: Natural, theta: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
-        """χ·θ − νA(θ) and its gradient; None where θ is outside of the support for certain."""
+        """Return χ·θ − νA(θ) and its gradient.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        theta : sequence of Ball
+            The numbers in θ, as enclosures.
+
+        Returns
+        -------
+        tuple or None
+            None where θ is certainly outside the support.
+        """
         from flint import arb, arb_series, ctx
 
         for at, (low, high) in zip(theta, self.ends, strict=True):
@@ -165,30 +278,75 @@ class FormulaFamily(Family):
                 return None
         *chi, nu = map(ball, eta)
         slopes: list[Ball] = []
-        value, kept = ball(0), ctx.cap
+        value, saved_cap = ball(0), ctx.cap
         ctx.cap = 2
         try:
             for i, name in enumerate(self.names):
                 line = {**dict(zip(self.names, theta, strict=True)), name: arb_series([theta[i], 1])}
                 try:
                     series = arb_series(in_balls(self.cumulant, **line))
-                except ValueError:  # divided by what may be zero: nothing is known on so large a box
+                except ValueError:  # division by an enclosure of zero: the box is too large to bound A
                     series = arb_series([arb("nan"), arb("nan")])
                 value = series[0]
                 slopes.append(chi[i] - nu * series[1])
         finally:
-            ctx.cap = kept
-        linear = sum((one * at for one, at in zip(chi, theta, strict=True)), start=ball(0))
+            ctx.cap = saved_cap
+        linear = sum((coefficient * at for coefficient, at in zip(chi, theta, strict=True)), start=ball(0))
         return linear - nu * value, slopes
 
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        """Draw exactly from the posterior, rounded to the middle of a cell of the grid.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        grid : Fraction
+            The width of a cell.
+        source : Source
+            The source of random bits.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
         return _exact(self, eta).draw(grid, source)
 
     def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        """Return the width of the cells that draws are rounded to, from public parameters.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        Fraction
+        """
         width = float(np.ptp(self.corners, axis=0).max())
         return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw from the nodes of the posterior, in floats; these draws are not private.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        size : int
+            The number of draws.
+        rng : numpy.random.Generator
+            The source of pseudo-random numbers.
+
+        Returns
+        -------
+        ndarray of shape (size, dimension)
+        """
         theta, weights = self.nodes(eta)
         return np.asarray(theta[rng.choice(len(theta), size, p=weights)])
 
@@ -207,11 +365,33 @@ def _exact(family: FormulaFamily, eta: Natural) -> LogConcave:
 
 @dataclass(frozen=True)
 class DefinedFamily(FormulaFamily, NumberFamily):
-    """A one-parameter exponential family from its formulas; made by :meth:`Family.define`.
+    """A one-parameter exponential family from its formulas, built by :meth:`Family.define`.
 
-    ``statistic``: S(x) as a formula of x; ``bounds``: its declared bounds, to which it is clipped.
-    ``cumulant``: A as a formula of t, finite on ``support`` and convex, as every log-partition function is.
-    ``means``: between which numbers the mean of S can be, those of ``bounds`` if not given.
+    Parameters
+    ----------
+    bounds : tuple of float
+        The declared bounds, to which S(x) is clipped.
+    cumulant : str
+        A as a formula of t: finite on the support, and convex.
+    statistic : str
+        S as a formula of x.
+    means : tuple of float, optional
+        The range of the mean of S; the bounds if it is left out.
+    support : tuple of float
+        The interval where A(t) is finite.
+
+    Raises
+    ------
+    InvalidInputError
+        If a formula cannot be read, or a range is not (low, high) with low < high.
+
+    Examples
+    --------
+    >>> family = DefinedFamily(bounds=(0, 1), cumulant="log(1 + exp(t))")
+    >>> family.prior((0.5, 2))
+    (0.5, 2.0)
+    >>> family.natural((0.5, 2.0))
+    (Fraction(1, 1), Fraction(2, 1))
     """
 
     bounds: tuple[float, float]
@@ -241,44 +421,145 @@ class DefinedFamily(FormulaFamily, NumberFamily):
     def corners(self) -> FloatArray:
         return np.array(self.bounds)[:, None]
 
-    def totals(self, found: FloatArray) -> Fraction:
-        return sum_on_grid(clipped_sum(found[:, 0], bounds=self.bounds), self.bounds)
+    def totals(self, statistics: FloatArray) -> Fraction:
+        """Return the sum of S(x) over the records.
+
+        Parameters
+        ----------
+        statistics : ndarray
+            S(x) of each record, one row each.
+
+        Returns
+        -------
+        Fraction
+        """
+        return sum_on_grid(clipped_sum(statistics[:, 0], bounds=self.bounds), self.bounds)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
+        """Return (ΣS(x), n).
+
+        Parameters
+        ----------
+        statistic : object
+            The sufficient statistic of the records.
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        tuple of Fraction
+
+        Raises
+        ------
+        InvalidInputError
+            If the statistic is not in its range.
+        """
         return self.total(statistic, n), Fraction(n)
 
     def normalisable(self, eta: Natural) -> bool:
+        """Return whether the mean of S lies strictly inside its range.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        bool
+        """
         low, high = self.means or self.bounds
         return eta[1] > 0 and low < eta[0] / eta[1] < high
 
     def renyi_bound(self, eta: Natural, n: int, r: Fraction, order: float) -> float:
+        """Return an upper bound on the Rényi divergence of neighbouring posteriors.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+        order : float
+            The Rényi order, above 1.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> family = DefinedFamily(bounds=(0, 1), cumulant="log(1 + exp(t))")
+        >>> bool(0 < family.renyi_bound((Fraction(5), Fraction(10)), 20, Fraction(1), 2.0) < 1)
+        True
+        """
         largest = _variances(self, eta, n, r)
         move = float(r) * (self.bounds[1] - self.bounds[0])
         low, high = (float(eta[0]) + float(r) * n * end for end in self.bounds)
-        ends = 1 / (1 + np.exp(-np.linspace(-12.0, 12.0, _CELLS + 1)))
+        ends = 1 / (1 + np.exp(-np.linspace(-12.0, 12.0, _CHI_CELLS + 1)))
         at = low + max(0.0, high - move - low) * (ends - ends[0]) / (ends[-1] - ends[0])
         s = np.append(np.linspace(0, 1, 17), order - (order - 1) * np.linspace(1, 0, 33)[1:] ** 2) * move
         below = np.where(s <= move, s**2 / 2, order * move**2 / 2 - (order * move - s) ** 2 / (2 * order - 2))
         up = largest(at[:-1, None] + s[:-1], at[1:, None] + s[1:])
         down = largest(at[:-1, None] + move - s[1:], at[1:, None] + move - s[:-1])
-        return _SLACK * max(float((side * np.diff(below)).sum(axis=1).max()) for side in (up, down))
+        return _MARGIN_FACTOR * max(float((side * np.diff(below)).sum(axis=1).max()) for side in (up, down))
 
     def curve(self, eta: Natural, n: int, r: Fraction) -> BoundedCurve:
+        """Return the privacy curve of one draw, over all datasets of n records.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
+
+        Returns
+        -------
+        BoundedCurve
+        """
         return BoundedCurve(self, eta, n, r)
 
     def cumulants(self, theta: Any) -> FloatArray:
-        """A, in long doubles: exp(t) overflows late where log(1 + exp(t)) is asked for."""
+        """Return A(θ) in long doubles, where exp(t) overflows later.
+
+        Parameters
+        ----------
+        theta : array_like
+            Values of θ.
+
+        Returns
+        -------
+        ndarray
+        """
         return in_floats(self.cumulant, t=np.asarray(theta, np.longdouble)).astype(np.longdouble)
 
     def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Nodes of θ for each χ, where its law has its mass, and their log-probabilities: a row each; and C.
+        """Return nodes of θ for each χ, their log-probabilities and the log-partition.
 
         The exponent is concave, so what lies within 60 of its maximum is one interval. Nodes that are too
         far apart to see it are at both sides of it, and the next ones lie between those.
+
+        Parameters
+        ----------
+        chi : ndarray
+            The natural parameters that multiply θ.
+        nu : float
+            The natural parameter that multiplies A(θ).
+        number : int
+            The number of nodes.
+
+        Returns
+        -------
+        tuple of ndarray
         """
         low, high = self.support
 
-        def place(u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        def _place(u: FloatArray) -> tuple[FloatArray, FloatArray]:
             if math.isinf(low) and math.isinf(high):
                 return np.sinh(u), np.log(np.cosh(u))
             if math.isinf(low) or math.isinf(high):
@@ -286,24 +567,24 @@ class DefinedFamily(FormulaFamily, NumberFamily):
             part = 1 / (1 + np.exp(-u))
             return low + (high - low) * part, np.log(part * (1 - part))
 
-        def heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
-            theta, slope = place(u)
+        def _heights(u: FloatArray) -> tuple[FloatArray, FloatArray]:
+            theta, slope = _place(u)
             value = chi[:, None] * theta - nu * self.cumulants(theta) + slope
             return theta, np.where(np.isfinite(value), value, -np.inf)
 
         u, rows = np.linspace(-22.0, 22.0, 4001)[None], np.arange(len(chi))
-        for _ in range(_ZOOMS):
-            value = heights(u)[1]
-            kept = value > value.max(axis=1, keepdims=True) - 60
-            left, right = kept.argmax(axis=1) - 1, kept.shape[1] - kept[:, ::-1].argmax(axis=1)
-            left, right = np.maximum(left, 0), np.minimum(right, kept.shape[1] - 1)
-            u = np.broadcast_to(u, kept.shape)
+        for _ in range(_MOST_ZOOMS):
+            value = _heights(u)[1]
+            relevant = value > value.max(axis=1, keepdims=True) - 60
+            left, right = relevant.argmax(axis=1) - 1, relevant.shape[1] - relevant[:, ::-1].argmax(axis=1)
+            left, right = np.maximum(left, 0), np.minimum(right, relevant.shape[1] - 1)
+            u = np.broadcast_to(u, relevant.shape)
             first, last = u[rows, left][:, None], u[rows, right][:, None]
             if (right - left >= 6).all():
                 break
             u = first + (last - first) * np.linspace(0, 1, 61)
         u = first + (last - first) * np.linspace(0, 1, number)
-        theta, value = heights(u)
+        theta, value = _heights(u)
         top = value.max(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):
             value = np.maximum(value - top, -1e4).astype(np.float64)
@@ -312,20 +593,55 @@ class DefinedFamily(FormulaFamily, NumberFamily):
         return np.broadcast_to(theta, u.shape), value - total, mass
 
     def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
+        """Return nodes of θ that cover the posterior, one row each, and their probabilities.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        tuple of ndarray
+        """
         (theta,), (log_weight,), _ = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
         return theta[:, None], np.exp(log_weight)
 
     def log_mass(self, chi: FloatArray, nu: float) -> float:
+        """Return the log-partition C(η) in floating point.
+
+        Parameters
+        ----------
+        chi : ndarray
+            The natural parameters that multiply θ.
+        nu : float
+            The natural parameter that multiplies A(θ).
+
+        Returns
+        -------
+        float
+        """
         return float(self.laws(chi[0], nu, 20_001)[2][0])
 
 
 @dataclass(frozen=True)
 class BoundedCurve(PosteriorCurve):
-    """An upper bound on the largest D_λ, where no pair is known to have it."""
+    """An upper bound on the largest D_λ, for families without a theorem about the worst pair."""
 
     family: DefinedFamily
 
     def renyi(self, order: float) -> float:
+        """Return an upper bound on the Rényi divergence of one order.
+
+        Parameters
+        ----------
+        order : float
+            The Rényi order, above 1.
+
+        Returns
+        -------
+        float
+        """
         return self.family.renyi_bound(self.eta, self.n, self.r, order)
 
 
@@ -335,25 +651,25 @@ def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Call
     low, high = (float(eta[0]) + float(r) * n * end for end in family.bounds)
     nu, move = float(eta[1]) + float(r) * n, float(r) * (family.bounds[1] - family.bounds[0])
     first, last = (nu * end for end in family.means or family.bounds)
-    first, last = max(first, low - _MOST_ORDERS * move), min(last, high + _MOST_ORDERS * move)
-    cells = first + (last - first) / (1 + np.exp(-np.linspace(-7.0, 7.0, _CELLS + 1)))
-    for _ in range(_ROUNDS):
-        variance, bound = _in_cells(family, cells, nu, _NODES)
+    first, last = max(first, low - _LARGEST_ORDER * move), min(last, high + _LARGEST_ORDER * move)
+    cells = first + (last - first) / (1 + np.exp(-np.linspace(-7.0, 7.0, _CHI_CELLS + 1)))
+    for _ in range(_MOST_REFINEMENTS):
+        variance, bound = _in_cells(family, cells, nu, _THETA_NODES)
         wide = bound > 1.1 * variance
-        if not wide.any() or len(cells) > 8 * _CELLS:
+        if not wide.any() or len(cells) > 8 * _CHI_CELLS:
             break
         cells = np.sort(np.append(cells, ((cells[1:] + cells[:-1]) / 2)[wide]))
-    bound, again = (_in_cells(family, cells, nu, nodes)[1] for nodes in (_NODES, 2 * _NODES))
-    sure = np.where(np.isclose(again, bound, rtol=_SLACK - 1, atol=0), again, np.inf)
+    bound, again = (_in_cells(family, cells, nu, nodes)[1] for nodes in (_THETA_NODES, 2 * _THETA_NODES))
+    sure = np.where(np.isclose(again, bound, rtol=_MARGIN_FACTOR - 1, atol=0), again, np.inf)
 
-    def largest(left: FloatArray, right: FloatArray) -> FloatArray:
+    def _largest(left: FloatArray, right: FloatArray) -> FloatArray:
         start = np.clip(np.searchsorted(cells, left, "right") - 1, 0, len(sure) - 1)
         stop = np.clip(np.searchsorted(cells, right, "left"), start + 1, len(sure))
         ranges = np.stack([start, stop], axis=-1)
-        found = np.maximum.reduceat(np.append(sure, np.inf), ranges.ravel())[::2].reshape(left.shape)
-        return np.where((left < cells[0]) | (right > cells[-1]), np.inf, found)
+        bounds = np.maximum.reduceat(np.append(sure, np.inf), ranges.ravel())[::2].reshape(left.shape)
+        return np.where((left < cells[0]) | (right > cells[-1]), np.inf, bounds)
 
-    return largest
+    return _largest
 
 
 def _in_cells(
@@ -374,7 +690,7 @@ def _in_cells(
     for sign in (-1, 1):
         value = squares + sign * tilt
         largest = value.max(axis=1)
-        cut = np.where(ends, value, -np.inf).max(axis=1) > largest - 25  # the nodes do not reach far enough
-        found = np.exp(value - largest[:, None]).sum(axis=1) * np.exp(np.minimum(largest, 700.0))
-        bounds.append(np.where(cut | ~seen, np.inf, found))
+        cut = np.where(ends, value, -np.inf).max(axis=1) > largest - 25  # the nodes do not cover the tails
+        second_moment = np.exp(value - largest[:, None]).sum(axis=1) * np.exp(np.minimum(largest, 700.0))
+        bounds.append(np.where(cut | ~seen, np.inf, second_moment))
     return np.exp(squares).sum(axis=1), np.maximum(*bounds)
