@@ -193,7 +193,7 @@ def test_the_product_stays_small() -> None:
     print(f"{len(sources)} modules, {lines:,} lines, {code:,} without docstrings, comments and blank lines")
     assert code_lines('"""What."""\n\nx = """a\nb"""  # why\n\n# so\n') == 2
     assert 10_000 < code < 30_000
-    assert lines < 46_000
+    assert lines < 60_000  # half of them docstrings: the reference is made from these
 
 
 def test_few_names_are_public() -> None:

@@ -24,11 +24,11 @@ from discreet._documents.base import write_document
 from discreet.answers.network import NetworkRelease
 from discreet.distributions._networks import (
     NetworkDraws,
-    agreeing,
-    homes,
     largest_families,
     layers,
+    make_consistent,
     resample,
+    table_for_column,
 )
 from discreet.errors import CorruptReleaseError, InvalidInputError, TooLargeError
 from shorthand import network_request
@@ -80,7 +80,7 @@ def test_layers_families_and_homes() -> None:
     families = largest_families(graph)
     assert families == [("d",), ("a", "b", "c"), ("c", "e")]
     sizes = {"a": 2, "b": 2, "c": 2, "d": 3, "e": 2}
-    assert homes(graph, families, sizes) == {"a": 1, "b": 1, "c": 1, "d": 0, "e": 2}
+    assert table_for_column(graph, families, sizes) == {"a": 1, "b": 1, "c": 1, "d": 0, "e": 2}
 
 
 # ---- the price ---------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_agreeing_draws_have_the_exact_posterior() -> None:
         for t in z
     ]
     draws = [law.sample(40_000, rng).reshape(-1, 2, 2).astype(float) for law in released]
-    one, two = agreeing(draws, [("a", "b"), ("b", "c")])
+    one, two = make_consistent(draws, [("a", "b"), ("b", "c")])
     b = one.sum(axis=1)[:, 0]
     assert np.abs(b - two.sum(axis=2)[:, 0]).mean() < 0.05
     assert abs(b.mean() - exact_b) < 0.1 * sd_b
@@ -263,9 +263,9 @@ def test_tables_that_share_nothing_stay_as_they_are() -> None:
         rng.multinomial(50, [0.2, 0.8], 10).astype(float),
         rng.multinomial(50, [0.5, 0.5], 10).astype(float),
     ]
-    for before, after in zip(draws, agreeing(draws, [("a",), ("b",)]), strict=True):
+    for before, after in zip(draws, make_consistent(draws, [("a",), ("b",)]), strict=True):
         np.testing.assert_allclose(before, after, atol=1e-6)
-    (alone,) = agreeing(draws[:1], [("a",)])
+    (alone,) = make_consistent(draws[:1], [("a",)])
     np.testing.assert_array_equal(alone, draws[0])
 
 

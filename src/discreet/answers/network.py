@@ -19,11 +19,11 @@ from discreet._typing import FloatArray, IntArray
 from discreet.answers.release import Release
 from discreet.distributions._networks import (
     NetworkDraws,
-    agreeing,
-    homes,
     largest_families,
     layers,
+    make_consistent,
     resample,
+    table_for_column,
 )
 from discreet.distributions.quantity import Quantity
 from discreet.errors import InvalidInputError
@@ -133,9 +133,9 @@ class NetworkRelease(Answer):
         counts = [one for one, _ in drawn]
         # Where n is public, those who did not answer are left out of the tables of that column alone.
         if self.n is None or not any(one.missing == EXCLUDE for one in self.releases):
-            counts = agreeing(counts, axes)
+            counts = make_consistent(counts, axes)
         tables = {}
-        for column, home in homes(self.parents, axes, sizes).items():
+        for column, home in table_for_column(self.parents, axes, sizes).items():
             own, wanted = axes[home], (*self.parents[column], column)
             dropped = tuple(1 + i for i, name in enumerate(own) if name not in wanted)
             kept = [name for name in own if name in wanted]

@@ -55,9 +55,9 @@ class BetaPart:
 
 def trim(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
     """Where each row first exceeds ``least`` times its maximum, and the rows from there on."""
-    kept = mass > least * mass.max(axis=1, keepdims=True)
-    first = kept.argmax(axis=1)
-    length = int((mass.shape[1] - kept[:, ::-1].argmax(axis=1) - first).max())
+    is_large = mass > least * mass.max(axis=1, keepdims=True)
+    first = is_large.argmax(axis=1)
+    length = int((mass.shape[1] - is_large[:, ::-1].argmax(axis=1) - first).max())
     index = first[:, None] + np.arange(length)
     inner = np.take_along_axis(mass, np.minimum(index, mass.shape[1] - 1), axis=1)
     return first, np.where(index < mass.shape[1], inner, 0.0)

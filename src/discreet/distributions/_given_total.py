@@ -63,8 +63,8 @@ class GivenTotal:
 
     def medians(self) -> FloatArray:
         """Interpolated medians of the true counts, for each level."""
-        found = [start + interpolated_median(p) for start, p in self.distinct_marginals]
-        return np.maximum(found, 0.0)[self.inverse]
+        medians = [start + interpolated_median(p) for start, p in self.distinct_marginals]
+        return np.maximum(medians, 0.0)[self.inverse]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """Joint draws, shape (size, k)."""

@@ -1,4 +1,4 @@
-"""Draws of the conditional tables of a Bayesian network, and what follows from each, by elimination."""
+"""Draws of the conditional tables of a Bayesian network, and probabilities by elimination."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from scipy import sparse
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError, TooLargeError
 
-_MOST_NUMBERS = 1 << 27  # numbers in one product of tables: a gigabyte
+_MAX_PRODUCT_NUMBERS = 1 << 27  # numbers in one product of tables: a gigabyte
 
 Factor = tuple[tuple[str, ...], FloatArray]
 
 
 def layers(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The columns, each in the layer after the last of its parents; a cycle is an error that names one."""
-    found: list[list[str]] = []
+    """Arrange the columns in layers, each after the last of its parents; a cycle is an error."""
+    result: list[list[str]] = []
     placed: set[str] = set()
     while len(placed) < len(parents):
         layer = [column for column in parents if column not in placed and placed.issuperset(parents[column])]
         if not layer:
             raise InvalidInputError(f"parents has a cycle: {_cycle(parents, placed)}")
-        found.append(layer)
+        result.append(layer)
         placed.update(layer)
-    return found
+    return result
 
 
 def _cycle(parents: Mapping[str, Sequence[str]], placed: set[str]) -> str:
-    """Every column that is not placed has a parent that is not: going back leads round."""
+    """Find a cycle: every column that is not placed has a parent that is not, so going back leads round."""
     way = [next(column for column in parents if column not in placed)]
     while way[-1] not in way[:-1]:
         way.append(next(parent for parent in parents[way[-1]] if parent not in placed))
@@ -42,28 +42,30 @@ def _cycle(parents: Mapping[str, Sequence[str]], placed: set[str]) -> str:
 
 
 def largest_families(parents: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """Each column after its parents, but for families that another one contains: its table has them."""
+    """Return each column after its parents, without families that another one contains."""
     families = [(*parents[column], column) for layer in layers(parents) for column in layer]
-    return [own for own in families if not any({*own} < {*other} for other in families)]
+    return [family for family in families if not any({*family} < {*other} for other in families)]
 
 
-def homes(
+def table_for_column(
     parents: Mapping[str, Sequence[str]], families: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Which table each column's conditional table is read off: the one with the fewest cells that has it."""
+    """Choose the smallest table that contains each column and its parents."""
 
     def cells(table: int) -> int:
         return math.prod(sizes[column] for column in families[table])
 
     return {
-        column: min((t for t, own in enumerate(families) if {*given, column} <= {*own}), key=cells)
-        for column, given in parents.items()
+        column: min(
+            (t for t, family in enumerate(families) if {*column_parents, column} <= {*family}), key=cells
+        )
+        for column, column_parents in parents.items()
     }
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkDraws:
-    """Draws of all conditional tables: of a column, an array (draws, levels of each parent…, own levels)."""
+    """Draws of all conditional tables: arrays (draws, levels of each parent…, levels of the column)."""
 
     parents: Mapping[str, tuple[str, ...]]
     levels: Mapping[str, tuple[Any, ...]]
@@ -74,85 +76,88 @@ class NetworkDraws:
 
     @cached_property
     def order(self) -> list[str]:
-        """Parents before their children."""
+        """The columns, parents before their children."""
         return [column for layer in layers(self.parents) for column in layer]
 
-    def joint(self, columns: Sequence[str], known: Mapping[str, IntArray]) -> FloatArray:
-        """P(columns, known) for every draw: shape (draws, levels of each column…).
+    def joint(self, columns: Sequence[str], evidence: Mapping[str, IntArray]) -> FloatArray:
+        """Return P(columns, evidence) for every draw, of shape (draws, levels of each column…).
 
-        ``known`` maps columns to the places of the levels that are admitted. Columns that are neither asked
-        for, nor known, nor ancestors of such, sum to 1 and are left out; of the others the one whose product
-        of tables is smallest is summed out next.
+        ``evidence`` maps columns to the indices of the levels that are admitted. Columns that are neither
+        asked for, nor in the evidence, nor ancestors of such, sum to 1 and are left out. Of the others, the
+        one with the smallest product of tables is summed out next.
         """
-        needed = self._ancestors({*columns, *known})
+        needed = self._ancestors({*columns, *evidence})
         factors: list[Factor] = [((), np.ones(len(self)))]
-        factors += [self._restrict(column, known) for column in self.order if column in needed]
-        sizes = {column: len(known.get(column, self.levels[column])) for column in needed}
+        factors += [self._restrict(column, evidence) for column in self.order if column in needed]
+        sizes = {column: len(evidence.get(column, self.levels[column])) for column in needed}
         left = needed - set(columns)
         while left:
-            chosen = min(left, key=lambda one: (_product_size(factors, one, sizes), self.order.index(one)))
+            chosen = min(
+                left,
+                key=lambda candidate: (_product_size(factors, candidate, sizes), self.order.index(candidate)),
+            )
             left.remove(chosen)
             touched = [factor for factor in factors if chosen in factor[0]]
             others = [factor for factor in factors if chosen not in factor[0]]
-            names = tuple(dict.fromkeys(n for own, _ in touched for n in own if n != chosen))
+            names = tuple(dict.fromkeys(n for axes, _ in touched for n in axes if n != chosen))
             factors = [*others, (names, self._product(touched, names, sizes))]
         return self._product(factors, tuple(columns), sizes)
 
     def _ancestors(self, columns: set[str]) -> set[str]:
-        found: set[str] = set()
+        ancestors: set[str] = set()
         rest = list(columns)
         while rest:
             column = rest.pop()
-            if column not in found:
-                found.add(column)
+            if column not in ancestors:
+                ancestors.add(column)
                 rest += self.parents[column]
-        return found
+        return ancestors
 
-    def _restrict(self, column: str, known: Mapping[str, IntArray]) -> Factor:
+    def _restrict(self, column: str, evidence: Mapping[str, IntArray]) -> Factor:
         names, table = (*self.parents[column], column), self.tables[column]
         for axis, name in enumerate(names, start=1):
-            if name in known:
-                table = np.take(table, known[name], axis=axis)
+            if name in evidence:
+                table = np.take(table, evidence[name], axis=axis)
         return names, table
 
     def _product(
         self, factors: Sequence[Factor], names: tuple[str, ...], sizes: dict[str, int]
     ) -> FloatArray:
-        here = dict.fromkeys(name for own, _ in factors for name in own)
+        here = dict.fromkeys(name for axes, _ in factors for name in axes)
         size = len(self) * math.prod(sizes[name] for name in here)
-        if size > _MOST_NUMBERS:
+        if size > _MAX_PRODUCT_NUMBERS:
             raise TooLargeError(
                 f"a product of tables with {size:.2g} numbers is needed; ask with fewer draws (size=), or "
                 "about columns that are closer to each other"
             )
         place = {name: i for i, name in enumerate(here, start=1)}
         operands: list[Any] = []
-        for own, table in factors:
-            operands += [table, [0, *(place[name] for name in own)]]
+        for axes, table in factors:
+            operands += [table, [0, *(place[name] for name in axes)]]
         return np.asarray(np.einsum(*operands, [0, *(place[name] for name in names)]), dtype=np.float64)
 
     def records(self, m: int, rng: np.random.Generator) -> Iterator[dict[str, IntArray]]:
-        """For every draw m records from that network, as places of levels."""
+        """Yield m records from the network of each draw, as indices of levels."""
         for draw in range(len(self)):
-            found: dict[str, IntArray] = {}
+            places: dict[str, IntArray] = {}
             for column in self.order:
-                rows = self.tables[column][draw][tuple(found[parent] for parent in self.parents[column])]
+                rows = self.tables[column][draw][tuple(places[parent] for parent in self.parents[column])]
                 steps = np.cumsum(np.broadcast_to(rows, (m, rows.shape[-1])), axis=1)
                 uniform = rng.random((m, 1)) * steps[:, -1:]
-                found[column] = np.asarray((uniform >= steps[:, :-1]).sum(axis=1), dtype=np.int64)
-            yield found
+                places[column] = np.asarray((uniform >= steps[:, :-1]).sum(axis=1), dtype=np.int64)
+            yield places
 
 
 def _product_size(factors: Sequence[Factor], column: str, sizes: Mapping[str, int]) -> int:
-    names = {name for own, _ in factors if column in own for name in own}
+    names = {name for axes, _ in factors if column in axes for name in axes}
     return math.prod(sizes[name] for name in names)
 
 
-_ROUNDS = 3
+_CONSISTENCY_ROUNDS = 3
 
 
-def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> list[FloatArray]:
-    """Draws (draws, levels…) of each table's counts, moved so that what the tables share agrees."""
+def make_consistent(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> list[FloatArray]:
+    """Adjust draws (draws, levels…) of each table's counts so that the margins that tables share agree."""
     flat = [table.reshape(len(table), -1) for table in tables]
     shapes = [table.shape[1:] for table in tables]
     parts = _constraints(shapes, axes)
@@ -166,19 +171,19 @@ def agreeing(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]]) -> l
         law -= np.outer(a @ s, a @ s) / s.sum() if tied else 0.0
     inverse = np.linalg.pinv(law, rcond=1e-9, hermitian=True)
     means = [np.maximum(x.mean(axis=0), 0.5) for x in flat]
-    for _ in range(_ROUNDS):
+    for _ in range(_CONSISTENCY_ROUNDS):
         pull = sum(x @ a.T for x, a in zip(flat, parts, strict=True)) @ inverse
         for i, (a, (s, tied)) in enumerate(zip(parts, spreads, strict=True)):
             move = pull @ a
             move = move - (move @ s)[:, None] / s.sum() if tied else move
             moved = flat[i] * np.exp(np.clip(-move * s / means[i], -1.0, 1.0))
-            kept = flat[i].sum(axis=1, keepdims=True) / np.maximum(moved.sum(axis=1, keepdims=True), 1e-9)
-            flat[i] = moved * kept if tied else moved
+            rescale = flat[i].sum(axis=1, keepdims=True) / np.maximum(moved.sum(axis=1, keepdims=True), 1e-9)
+            flat[i] = moved * rescale if tied else moved
     return [x.reshape(len(x), *shape) for x, shape in zip(flat, shapes, strict=True)]
 
 
 def resample(log_weight: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
-    """Places of ``size`` draws chosen by their weights; flatter ones where a few would have them all."""
+    """Choose indices of ``size`` draws by their weights, flattened where a few would dominate."""
     power = 1.0
     while True:
         weight = np.exp(power * (log_weight - log_weight.max()))
@@ -188,22 +193,22 @@ def resample(log_weight: FloatArray, size: int, rng: np.random.Generator) -> Int
 
 
 def _constraints(shapes: Sequence[tuple[int, ...]], axes: Sequence[tuple[str, ...]]) -> list[Any]:
-    """That margins which two tables share are the same: each table's sparse matrix (constraints, cells)."""
+    """Return for each table the sparse matrix (constraints, cells): shared margins are equal."""
     cells = [math.prod(shape) for shape in shapes]
-    found: list[list[Any]] = [[sparse.csr_array((0, number))] for number in cells]
-    for columns in sorted({tuple(sorted({*one} & {*other})) for one, other in combinations(axes, 2)}):
-        holders = [t for t, own in enumerate(axes) if set(columns) <= {*own}]
+    blocks: list[list[Any]] = [[sparse.csr_array((0, number))] for number in cells]
+    for columns in sorted({tuple(sorted({*first} & {*second})) for first, second in combinations(axes, 2)}):
+        holders = [t for t, names in enumerate(axes) if set(columns) <= {*names}]
         margins = {t: _margin(shapes[t], axes[t], columns) for t in holders}
-        for one, other in pairwise(holders):
+        for first, second in pairwise(holders):
             for t, number in enumerate(cells):
-                own = margins.get(t) if t in (one, other) else None
-                none = sparse.csr_array((margins[one].shape[0], number))
-                found[t].append(none if own is None else own if t == one else -own)
-    return [sparse.vstack(parts, format="csr") for parts in found]
+                margin = margins.get(t) if t in (first, second) else None
+                none = sparse.csr_array((margins[first].shape[0], number))
+                blocks[t].append(none if margin is None else margin if t == first else -margin)
+    return [sparse.vstack(parts, format="csr") for parts in blocks]
 
 
 def _margin(shape: tuple[int, ...], axes: tuple[str, ...], columns: Sequence[str]) -> Any:
-    """The sparse matrix that sums a table's cells over all but these columns."""
+    """Return the sparse matrix that sums a table's cells over all but these columns."""
     at = [axes.index(column) for column in columns]
     places, sizes = np.indices(shape).reshape(len(shape), -1)[at], [shape[i] for i in at]
     cells = math.prod(shape)

@@ -1,4 +1,4 @@
-"""Dirichlet distributions over proportions, and their two-level face, the Beta distribution."""
+"""Dirichlet distributions of proportions, and the Beta distribution for two levels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,34 @@ from discreet._typing import FloatArray
 from discreet.distributions.law import IntervalKind, Law, PlugInInterval
 from discreet.errors import InvalidInputError
 
-_NORMAL = 1e12  # above, a Beta is normal to 1e-6 of its standard deviation, and incomplete Betas lose digits
+_NORMAL_ABOVE = 1e12
+"""Parameter above which a Beta is normal to 1e-6 of its standard deviation; incomplete Betas lose digits."""
 
 
 def beta_logpdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
-    """Log-density of Beta(a, b), elementwise.
+    """Return the log-density of Beta(a, b), elementwise.
 
-    Large parameters by Stirling's formula around the mean m = a/N, N = a + b, where nothing cancels:
+    Parameters
+    ----------
+    a, b
+        Parameters.
+    theta
+        Where to evaluate it.
+
+    Returns
+    -------
+    FloatArray
+        The log-density; −∞ outside [0, 1].
+
+    Notes
+    -----
+    Large parameters use Stirling's formula around the mean m = a/N, N = a + b, where nothing cancels:
     −N·KL(m‖θ) + ½ ln(ab/2πN) − ln θ(1−θ) + remainders.
+
+    Examples
+    --------
+    >>> beta_logpdf(2, 2, [0.5, 2.0]).round(4).tolist()
+    [0.4055, -inf]
     """
     from scipy.special import betaln, xlog1py, xlogy
 
@@ -38,7 +58,7 @@ def beta_logpdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> Flo
         total = p + q
         away = x - p / total
         kl = p * np.log1p(-away / x) + q * np.log1p(away / (1 - x))
-        normal = np.minimum(p, q) > _NORMAL
+        normal = np.minimum(p, q) > _NORMAL_ABOVE
         kl = np.where(normal, away * away * total * (total / p) * (total / q) / 2, kl)
         rest = stirling_remainder(total) - stirling_remainder(p) - stirling_remainder(q)
         value = np.asarray(value)
@@ -47,23 +67,41 @@ def beta_logpdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> Flo
 
 
 def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatArray:
-    """Distribution function of Beta(a, b), elementwise; normal where the incomplete Beta loses its digits."""
+    """Return the distribution function of Beta(a, b), elementwise.
+
+    Parameters
+    ----------
+    a, b
+        Parameters. Above 10¹² the normal distribution is used, because the incomplete Beta loses its digits.
+    theta
+        Where to evaluate it.
+
+    Returns
+    -------
+    FloatArray
+        Probabilities.
+
+    Examples
+    --------
+    >>> beta_cdf(2, 2, [0.25, 0.5]).round(4).tolist()
+    [0.1562, 0.5]
+    """
     from scipy.special import betainc, ndtr
 
     a, b, theta = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (a, b, theta)))
     theta = np.clip(theta, 0.0, 1.0)
-    if not (np.minimum(a, b) > _NORMAL).any():
+    if not (np.minimum(a, b) > _NORMAL_ABOVE).any():
         return np.asarray(betainc(a, b, theta), dtype=np.float64)
     mean = a / (a + b)
     spread = np.sqrt(mean * (b / (a + b)) / (a + b + 1))
     normal = ndtr((theta - mean) / spread)
-    exact = betainc(np.minimum(a, _NORMAL), b, theta)
-    return np.asarray(np.where(np.minimum(a, b) > _NORMAL, normal, exact), dtype=np.float64)
+    exact = betainc(np.minimum(a, _NORMAL_ABOVE), b, theta)
+    return np.asarray(np.where(np.minimum(a, b) > _NORMAL_ABOVE, normal, exact), dtype=np.float64)
 
 
 @dataclass(frozen=True, repr=False)
 class _Conjugate(ABC):
-    """What Beta and Dirichlet share: they are updated by counts, and may be plug-ins."""
+    """What Beta and Dirichlet share: updating by counts, and marking plug-in posteriors."""
 
     plug_in: bool = field(default=False, compare=False, kw_only=True)
     """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
@@ -76,31 +114,90 @@ class _Conjugate(ABC):
     def _like(self, parameters: Sequence[float]) -> Self: ...
 
     def update(self, counts: Iterable[Any]) -> Self:
-        """The posterior after ``counts``, one per level."""
-        known = self.parameters
-        return self._like([a + c for a, c in zip(known, _counts(counts, len(known)), strict=True)])
+        """Return the posterior after counts.
+
+        Parameters
+        ----------
+        counts
+            Number of records with each level.
+
+        Returns
+        -------
+        Beta or Dirichlet
+            The posterior.
+
+        Raises
+        ------
+        InvalidInputError
+            If the counts are not whole numbers of at least 0, one for each level.
+
+        Examples
+        --------
+        >>> Beta(1, 1).update([3, 7])
+        Beta(a=4.0, b=8.0)
+        >>> Dirichlet((1, 1, 1)).update([2, 0, 5]).alpha
+        (3.0, 1.0, 6.0)
+        """
+        prior = self.parameters
+        return self._like([a + c for a, c in zip(prior, _counts(counts, len(prior)), strict=True)])
 
     def updated_with_public(self, counts: Iterable[Any]) -> Self:
-        """The prior that knows public records too: they cost no privacy, and private ones stand out less.
+        """Return the prior after public records, which cost no privacy.
 
-        ``counts`` are those of data that anyone may see, one per level. Never call it with private counts.
+        Parameters
+        ----------
+        counts
+            Counts of data that anyone may see, one for each level. Never pass private counts.
+
+        Returns
+        -------
+        Beta or Dirichlet
+            The updated prior. It also lowers the sensitivity of the posterior to private records.
+
+        Examples
+        --------
+        >>> Beta(1, 1).updated_with_public([30, 70])
+        Beta(a=31.0, b=71.0)
         """
         return self.update(counts)
 
     def marginal(self, index: int) -> Beta:
-        """The law of one proportion, Beta(αᵢ, Σα − αᵢ); of a Beta index 0 is θ, index 1 is 1 − θ."""
+        """Return the distribution of one proportion, Beta(αᵢ, Σα − αᵢ).
+
+        Parameters
+        ----------
+        index
+            Index of the level. For a Beta, 0 is θ and 1 is 1 − θ.
+
+        Returns
+        -------
+        Beta
+            The marginal.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such level.
+
+        Examples
+        --------
+        >>> Dirichlet((1, 2, 3)).marginal(2)
+        Beta(a=3.0, b=3.0)
+        """
         alpha = self.parameters
         try:
-            own = alpha[index]
+            first = alpha[index]
         except (IndexError, TypeError):
             raise InvalidInputError(
                 f"must be between 0 and {len(alpha) - 1}", parameter="index", value=index
             ) from None
         position = index % len(alpha)
-        return Beta(own, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=self.plug_in)
+        return Beta(first, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=self.plug_in)
 
     def __repr__(self) -> str:
-        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.name != "plug_in")
+        shown = (
+            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name != "plug_in"
+        )
         law = f"{type(self).__name__}({', '.join(shown)})"
         if not self.plug_in:
             return law
@@ -111,7 +208,23 @@ class _Conjugate(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Beta(_Conjugate, Law):
-    """Beta(a, b) over one probability θ: of the first of two levels. The second level has 1 − θ."""
+    """The Beta distribution of a probability θ of the first of two levels; the second has 1 − θ.
+
+    Parameters
+    ----------
+    a, b
+        Parameters.
+    plug_in
+        Whether the parameters contain noisy counts taken as exact, so that intervals are too narrow.
+
+    Examples
+    --------
+    >>> posterior = Beta(1, 1).update([3, 7])
+    >>> posterior.mean(), round(posterior.std(), 4), posterior.mode()
+    (0.3333333333333333, 0.1307, 0.3)
+    >>> [round(end, 4) for end in posterior.interval(0.9, "highest-density")]
+    [0.1175, 0.5416]
+    """
 
     a: float
     b: float
@@ -123,25 +236,65 @@ class Beta(_Conjugate, Law):
 
     @property
     def parameters(self) -> tuple[float, float]:
+        """The parameters (a, b)."""
         return self.a, self.b
 
     def _like(self, parameters: Sequence[float]) -> Beta:
         return Beta(*parameters, plug_in=self.plug_in)
 
     def mean(self) -> float:
+        """Return the mean.
+
+        Returns
+        -------
+        float
+            The mean.
+        """
         return self.a / (self.a + self.b)
 
     def var(self) -> float:
+        """Return the variance.
+
+        Returns
+        -------
+        float
+            The variance.
+        """
         total = self.a + self.b
         return (self.a / total) * (self.b / total) / (total + 1)
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval (low, high) of probability ``level``; of a plug-in it says that it is one."""
+        """Return a credible interval; that of a plug-in is marked as too narrow.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval.
+        kind
+            ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
+
+        Returns
+        -------
+        low, high : float
+            The ends.
+
+        Examples
+        --------
+        >>> low, high = Beta(3, 9).interval(0.9)
+        >>> round(low, 4), round(high, 4)
+        (0.0788, 0.4701)
+        """
         ends = super().interval(level, kind)
         return PlugInInterval(*ends) if self.plug_in else ends
 
     def mode(self) -> float:
-        """The most probable θ; NaN where the density is unbounded at both ends or flat."""
+        """Return the most probable θ; NaN where the density is unbounded at both ends or flat.
+
+        Returns
+        -------
+        float
+            The mode.
+        """
         if self.a > 1 and self.b > 1:
             return (self.a - 1) / (self.a + self.b - 2)
         if self.a == self.b or (self.a < 1 and self.b < 1):
@@ -149,31 +302,125 @@ class Beta(_Conjugate, Law):
         return 0.0 if self.a < self.b else 1.0
 
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        """Return the log-density.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameter.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``theta``.
+
+        Examples
+        --------
+        >>> Beta(2, 3).logpdf([0.25, 0.5]).round(4).tolist()
+        [0.5232, 0.4055]
+        """
         return beta_logpdf(self.a, self.b, theta)
 
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        """Return the distribution function.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameter.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``theta``.
+
+        Examples
+        --------
+        >>> Beta(2, 3).cdf([0.25, 0.5]).round(4).tolist()
+        [0.2617, 0.6875]
+        """
         return beta_cdf(self.a, self.b, theta)
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        """Return quantiles.
+
+        Parameters
+        ----------
+        probability
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``probability``.
+
+        Examples
+        --------
+        >>> Beta(2, 3).ppf([0.25, 0.5]).round(4).tolist()
+        [0.243, 0.3857]
+        """
         from scipy.special import betaincinv, ndtri
 
-        if min(self.a, self.b) > _NORMAL:
+        if min(self.a, self.b) > _NORMAL_ABOVE:
             return np.asarray(np.clip(self.mean() + self.std() * ndtri(probability), 0, 1), dtype=np.float64)
         return np.asarray(betaincinv(self.a, self.b, probability), dtype=np.float64)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
-        """Draws of θ. The parameters are public once released, so this costs no privacy."""
+        """Draw θ; released parameters are public, so this costs no privacy.
+
+        Parameters
+        ----------
+        size
+            Number or shape of draws.
+        seed
+            Seed of the random numbers; None for fresh ones.
+
+        Returns
+        -------
+        FloatArray
+            The draws.
+
+        Examples
+        --------
+        >>> Beta(2, 3).sample(3, seed=1).shape
+        (3,)
+        """
         return np.random.default_rng(seed).beta(self.a, self.b, size)
 
     def to_scipy(self) -> Any:
-        """The frozen ``scipy.stats.beta``."""
+        """Return the frozen ``scipy.stats.beta``.
+
+        Returns
+        -------
+        scipy.stats distribution
+            With the same parameters.
+        """
         from scipy import stats
 
         return stats.beta(self.a, self.b)
 
 
 def beta_summaries(alpha: FloatArray, level: float) -> tuple[FloatArray, ...]:
-    """Mean, standard deviation and equal-tailed interval (low, high) of every share under Dir(α)."""
+    """Return the mean, the standard deviation and the interval of every share under Dir(α).
+
+    Parameters
+    ----------
+    alpha
+        Parameters.
+    level
+        Probability of the equal-tailed intervals.
+
+    Returns
+    -------
+    mean, sd, low, high : FloatArray
+        One value for each share.
+
+    Examples
+    --------
+    >>> mean, sd, low, high = beta_summaries(np.array([2.0, 3.0, 5.0]), 0.9)
+    >>> mean.tolist(), low.round(4).tolist()
+    ([0.2, 0.3, 0.5], [0.041, 0.0977, 0.2514])
+    """
     from scipy.special import betaincinv
 
     # Of what comes before and after: a difference of sums would be 0 beside a very large parameter.
@@ -187,7 +434,23 @@ def beta_summaries(alpha: FloatArray, level: float) -> tuple[FloatArray, ...]:
 
 @dataclass(frozen=True, repr=False)
 class Dirichlet(_Conjugate):
-    """Dir(α) over k ≥ 2 proportions that sum to 1. Vector results are in the order of the levels."""
+    """The Dirichlet distribution of k ≥ 2 proportions that sum to 1.
+
+    Parameters
+    ----------
+    alpha
+        Parameters, in the order of the levels.
+    plug_in
+        Whether the parameters contain noisy counts taken as exact, so that intervals are too narrow.
+
+    Examples
+    --------
+    >>> posterior = Dirichlet((1, 1, 1)).update([2, 0, 5])
+    >>> posterior.mean().tolist()
+    [0.3, 0.1, 0.6]
+    >>> posterior.interval(0.9)[0].round(4).tolist()
+    [0.0977, 0.0057, 0.3449]
+    """
 
     alpha: tuple[float, ...]
 
@@ -196,6 +459,7 @@ class Dirichlet(_Conjugate):
 
     @property
     def parameters(self) -> tuple[float, ...]:
+        """The parameters α."""
         return self.alpha
 
     def _like(self, parameters: Sequence[float]) -> Dirichlet:
@@ -203,28 +467,77 @@ class Dirichlet(_Conjugate):
 
     @property
     def k(self) -> int:
+        """The number of proportions."""
         return len(self.alpha)
 
     def mean(self) -> FloatArray:
+        """Return the means of the proportions.
+
+        Returns
+        -------
+        FloatArray
+            One for each level.
+        """
         alpha = np.array(self.alpha)
         return np.asarray(alpha / alpha.sum(), dtype=np.float64)
 
     def var(self) -> FloatArray:
+        """Return the variances of the proportions.
+
+        Returns
+        -------
+        FloatArray
+            One for each level.
+        """
         mean = self.mean()
         return np.asarray(mean * (1 - mean) / (sum(self.alpha) + 1), dtype=np.float64)
 
     def std(self) -> FloatArray:
+        """Return the standard deviations of the proportions.
+
+        Returns
+        -------
+        FloatArray
+            One for each level.
+        """
         return np.sqrt(self.var())
 
     def mode(self) -> FloatArray:
-        """The most probable vector; NaN when some parameter is at most 1 (no interior mode)."""
+        """Return the most probable vector; NaN when some parameter is at most 1 (no interior mode).
+
+        Returns
+        -------
+        FloatArray
+            The mode.
+        """
         alpha = np.array(self.alpha)
         if (alpha <= 1).any():
             return np.full(self.k, np.nan)
         return np.asarray((alpha - 1) / (alpha.sum() - self.k), dtype=np.float64)
 
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
-        """Log-density in the first k − 1 proportions; ``theta`` has k entries along its last axis."""
+        """Return the log-density in the first k − 1 proportions.
+
+        Parameters
+        ----------
+        theta
+            Proportions, k entries along the last axis.
+
+        Returns
+        -------
+        FloatArray
+            One value for each vector; −∞ where it does not sum to 1.
+
+        Raises
+        ------
+        InvalidInputError
+            If the last axis does not have k entries.
+
+        Examples
+        --------
+        >>> float(Dirichlet((1, 1, 1)).logpdf([0.2, 0.3, 0.5]).round(4))
+        0.6931
+        """
         from scipy.special import gammaln, xlogy
 
         theta = np.asarray(theta, dtype=np.float64)
@@ -237,31 +550,103 @@ class Dirichlet(_Conjugate):
         return np.where(inside, value, -np.inf)
 
     def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        """Return the density.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameter.
+
+        Returns
+        -------
+        FloatArray
+            One value for each vector of proportions.
+        """
         return np.exp(self.logpdf(theta))
 
     def interval(
         self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
     ) -> tuple[FloatArray, FloatArray]:
-        """Credible intervals of the k proportions, each of probability ``level``: arrays (low, high).
+        """Return credible intervals of the proportions; those of a plug-in are marked as too narrow.
 
-        Those of a plug-in say that they are.
+        Parameters
+        ----------
+        level
+            Probability of each interval.
+        kind
+            ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
+
+        Returns
+        -------
+        low, high : FloatArray
+            The ends, for each level.
+
+        Examples
+        --------
+        >>> low, high = Dirichlet((2, 3, 5)).interval()
+        >>> high.round(4).tolist()
+        [0.4825, 0.6001, 0.788]
         """
         low, high = np.array([self.marginal(i).interval(level, kind) for i in range(self.k)]).T
         return PlugInInterval(low, high) if self.plug_in else (low, high)
 
     def sample(self, size: int | tuple[int, ...] = 1, seed: int | None = None) -> FloatArray:
-        """Draws of the proportions, shape (size, k). Costs no privacy once the parameters are released."""
+        """Draw proportions; released parameters are public, so this costs no privacy.
+
+        Parameters
+        ----------
+        size
+            Number or shape of draws.
+        seed
+            Seed of the random numbers; None for fresh ones.
+
+        Returns
+        -------
+        FloatArray
+            Draws of shape (size, k).
+
+        Examples
+        --------
+        >>> Dirichlet((2, 3, 5)).sample(4, seed=1).shape
+        (4, 3)
+        """
         return np.random.default_rng(seed).dirichlet(self.alpha, size)
 
     def to_scipy(self) -> Any:
-        """The frozen ``scipy.stats.dirichlet``."""
+        """Return the frozen ``scipy.stats.dirichlet``.
+
+        Returns
+        -------
+        scipy.stats distribution
+            With the same parameters.
+        """
         from scipy import stats
 
         return stats.dirichlet(self.alpha)
 
 
 def dirichlet(parameters: Sequence[float], *, plug_in: bool = False) -> Beta | Dirichlet:
-    """Beta for two parameters, Dirichlet for more."""
+    """Return a Beta for two parameters, a Dirichlet for more.
+
+    Parameters
+    ----------
+    parameters
+        One for each level.
+    plug_in
+        Whether they contain noisy counts taken as exact.
+
+    Returns
+    -------
+    Beta or Dirichlet
+        The distribution.
+
+    Examples
+    --------
+    >>> dirichlet([1, 2])
+    Beta(a=1.0, b=2.0)
+    >>> dirichlet([1, 2, 3])
+    Dirichlet(alpha=(1.0, 2.0, 3.0))
+    """
     if len(parameters) == 2:
         return Beta(*parameters, plug_in=plug_in)
     return Dirichlet(tuple(parameters), plug_in=plug_in)
@@ -277,7 +662,25 @@ def _counts(counts: Iterable[Any], k: int) -> tuple[int, ...]:
 
 
 def prior_in_words(prior: Sequence[float]) -> str:
-    """A Dirichlet prior, and what it weighs."""
+    """Describe a Dirichlet prior and its weight.
+
+    Parameters
+    ----------
+    prior
+        Its parameters.
+
+    Returns
+    -------
+    str
+        The description.
+
+    Examples
+    --------
+    >>> prior_in_words([1, 1])
+    'Beta(1, 1): all shares were equally likely beforehand'
+    >>> prior_in_words([2, 3, 5])
+    'Dirichlet(2, 3, 5): it weighs as much as 10 records'
+    """
     listed = ", ".join(f"{a:g}" for a in prior) if len(prior) <= 12 else f"{prior[0]:g}, …, {prior[-1]:g}"
     name = "Beta" if len(prior) == 2 else "Dirichlet"
     if set(prior) == {1.0}:

@@ -1,4 +1,4 @@
-"""The law of one number: what every posterior of this package has in common."""
+"""The distribution of one number: what every posterior of this package has in common."""
 
 from __future__ import annotations
 
@@ -13,38 +13,141 @@ from discreet._declarations import as_integer
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError, TooLargeError
 
-_MOST_DRAWN = 1 << 29  # numbers in one answer: 4 GiB
+_MAX_DRAWN_NUMBERS = 1 << 29  # numbers in one answer: 4 GiB
 
 IntervalKind = Literal["equal-tailed", "highest-density"]
 
 
 class PlugInInterval(NamedTuple):
-    """Ends of an interval, or of one for each level, that leaves out the noise of privacy: too narrow."""
+    """Ends of an interval, or of one for each level, that ignores the noise of privacy and is too narrow."""
 
     low: Any
     high: Any
 
 
 class Law(Protocol):
-    """A law of one number. Who derives from it says what has no default."""
+    """The distribution of one number. A subclass defines the methods without a default."""
 
-    def mean(self) -> float: ...
-    def var(self) -> float: ...
-    def logpdf(self, theta: npt.ArrayLike) -> FloatArray: ...
-    def cdf(self, theta: npt.ArrayLike) -> FloatArray: ...
-    def ppf(self, probability: npt.ArrayLike) -> FloatArray: ...
-    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray: ...
+    def mean(self) -> float:
+        """Return the mean.
+
+        Returns
+        -------
+        float
+            The mean.
+        """
+
+    def var(self) -> float:
+        """Return the variance.
+
+        Returns
+        -------
+        float
+            The variance.
+        """
+
+    def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
+        """Return the log-density.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameter.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``theta``.
+        """
+
+    def cdf(self, theta: npt.ArrayLike) -> FloatArray:
+        """Return the distribution function.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameter.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``theta``.
+        """
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        """Return quantiles.
+
+        Parameters
+        ----------
+        probability
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``probability``.
+        """
+
+    def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
+        """Draw values.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        seed
+            Seed of the random numbers; None for fresh ones.
+
+        Returns
+        -------
+        FloatArray
+            The draws.
+        """
 
     def std(self) -> float:
+        """Return the standard deviation.
+
+        Returns
+        -------
+        float
+            The standard deviation.
+        """
         return math.sqrt(self.var())
 
     def pdf(self, theta: npt.ArrayLike) -> FloatArray:
+        """Return the density.
+
+        Parameters
+        ----------
+        theta
+            Values of the parameter.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``theta``.
+        """
         return np.asarray(np.exp(self.logpdf(theta)), dtype=np.float64)
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """A credible interval (low, high) of probability ``level``.
+        """Return a credible interval.
 
-        ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
+        Parameters
+        ----------
+        level
+            Probability of the interval.
+        kind
+            ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
+
+        Returns
+        -------
+        low, high : float
+            The ends.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``level`` or ``kind`` is not valid.
         """
         ends = tails(level)
         if kind not in get_args(IntervalKind):
@@ -58,7 +161,21 @@ class Law(Protocol):
 
 
 class RecordNumber:
-    """An uncertain number of records: possible values and their probabilities; values below 0 stand for 0."""
+    """An uncertain number of records.
+
+    Parameters
+    ----------
+    values
+        Possible values; those below 0 stand for 0.
+    probability
+        Their probabilities, up to a factor; equal if None.
+
+    Examples
+    --------
+    >>> number = RecordNumber(np.array([9.0, 10.0, 11.0]), np.array([0.25, 0.5, 0.25]))
+    >>> number.mean(), number.interval(0.9)
+    (10.0, (9, 11))
+    """
 
     def __init__(self, values: FloatArray, probability: FloatArray | None = None) -> None:
         order = np.argsort(values)
@@ -66,23 +183,76 @@ class RecordNumber:
         self.values, self.probability = values[order], weight / weight.sum()
 
     def mean(self) -> float:
+        """Return the mean.
+
+        Returns
+        -------
+        float
+            The mean.
+        """
         return float(np.maximum(self.values, 0.0) @ self.probability)
 
     def var(self) -> float:
+        """Return the variance.
+
+        Returns
+        -------
+        float
+            The variance.
+        """
         return float((np.maximum(self.values, 0.0) - self.mean()) ** 2 @ self.probability)
 
     def std(self) -> float:
+        """Return the standard deviation.
+
+        Returns
+        -------
+        float
+            The standard deviation.
+        """
         return math.sqrt(self.var())
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
-        """An equal-tailed credible interval."""
+        """Return an equal-tailed credible interval.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval.
+
+        Returns
+        -------
+        low, high : int
+            The ends.
+        """
         at = np.searchsorted(np.cumsum(self.probability), np.array(tails(level)) - 1e-12)
         low, high = self.values[np.minimum(at, len(self.values) - 1)]
         return max(0, round(float(low))), max(0, round(float(high)))
 
 
 def tails(level: float) -> tuple[float, float]:
-    """The probabilities below the ends of an equal-tailed interval."""
+    """Return the probabilities below the ends of an equal-tailed interval.
+
+    Parameters
+    ----------
+    level
+        Probability of the interval.
+
+    Returns
+    -------
+    low, high : float
+        The probabilities.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``level`` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> tails(0.5)
+    (0.25, 0.75)
+    """
     if not (isinstance(level, float | int | np.number) and 0 < level < 1):
         raise InvalidInputError(
             "must be a probability between 0 and 1, such as 0.95", parameter="level", value=level
@@ -91,14 +261,39 @@ def tails(level: float) -> tuple[float, float]:
 
 
 def as_draws(size: int, numbers: int) -> int:
-    """How many draws of so many numbers are asked for, where memory holds them."""
+    """Check how many draws are asked for.
+
+    Parameters
+    ----------
+    size
+        Number of draws.
+    numbers
+        How many numbers each draw has.
+
+    Returns
+    -------
+    int
+        The number of draws.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``size`` is negative or not a whole number.
+    TooLargeError
+        If memory does not hold so many.
+
+    Examples
+    --------
+    >>> as_draws(1000, 3)
+    1000
+    """
     draws = as_integer(size, "size")
     if draws < 0:
         raise InvalidInputError("must not be negative", parameter="size", value=size)
-    if draws * numbers > _MOST_DRAWN:
+    if draws * numbers > _MAX_DRAWN_NUMBERS:
         raise TooLargeError(
             f"{draws:.3g} draws of {numbers} numbers are more than memory holds; ask for at most "
-            f"{_MOST_DRAWN // numbers} at a time"
+            f"{_MAX_DRAWN_NUMBERS // numbers} at a time"
         )
     return draws
 
@@ -110,7 +305,24 @@ def solve_quantiles(
     low: FloatArray,
     high: FloatArray,
 ) -> FloatArray:
-    """Quantiles by Newton's method inside a bracket; ``at`` gives the distribution function and density."""
+    """Solve for quantiles by Newton's method inside a bracket.
+
+    Parameters
+    ----------
+    at
+        Function that returns the distribution function and the density at given values.
+    probability
+        Probabilities strictly between 0 and 1.
+    start
+        Where to begin.
+    low, high
+        The bracket, positive.
+
+    Returns
+    -------
+    FloatArray
+        The quantiles.
+    """
     x, wanted = start, np.broadcast_to(probability, start.shape)
     for _ in range(100):
         cdf, pdf = at(x)
@@ -132,7 +344,7 @@ def solve_quantiles(
 
 
 def _shortest(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:
-    """The probabilities below the ends of the shortest interval: of a unimodal density, where it is high."""
+    """Return the probabilities below the ends of the shortest interval."""
     low, high = 0.0, 1.0 - level
     best = low
     for _ in range(12):  # a grid that narrows 16-fold each time, for any number of local minima

@@ -1,4 +1,4 @@
-"""The posterior of shares when the true counts are uncertain: level by level a mixture of Betas."""
+"""The posterior of shares when the true counts are uncertain: a mixture of Betas for each level."""
 
 from __future__ import annotations
 
@@ -23,21 +23,37 @@ from discreet.distributions.law import IntervalKind, as_draws, tails
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInputError, TooLargeError
 
-_ENTRIES = 1 << 21  # of mixtures that are computed together
+_MAX_BATCH_ENTRIES = 1 << 21  # of mixtures that are computed together
 
 
 class TrueCounts(Protocol):
-    """A law over the true counts."""
+    """The distribution of the true counts."""
 
-    def marginals(self) -> list[tuple[int, FloatArray]]: ...
-    def sample(self, size: int, rng: np.random.Generator) -> IntArray: ...
+    def marginals(self) -> list[tuple[int, FloatArray]]:
+        """Return the first possible count of each level, and the probabilities from there on."""
+
+    def sample(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Draw the true counts.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        IntArray
+            Draws of shape (size, k).
+        """
 
 
 class UncertainShares(ABC):
-    """θ | x ~ Dir(α + x) with the true counts x uncertain, and perhaps α.
+    """The posterior of shares θ | x ~ Dir(α + x) whose true counts x, and perhaps α, are uncertain.
 
-    Arrays have an entry for each level. It prints as a table, with the names of the levels where it knows
-    them.
+    Arrays have an entry for each level. It prints as a table, with the names of the levels where they are
+    known.
     """
 
     names: Sequence[Any] = ()
@@ -49,28 +65,71 @@ class UncertainShares(ABC):
     @property
     @abstractmethod
     def inverse(self) -> IntArray:
-        """Which of the distinct laws of a share each level has."""
+        """Index of the distinct distribution that each level's share has."""
 
     @property
     @abstractmethod
     def widths(self) -> IntArray:
-        """How many counts each distinct law goes over."""
+        """Number of possible counts in each distinct distribution."""
 
     @abstractmethod
     def parts(self, rows: IntArray) -> list[BetaPart]:
-        """Some of the distinct laws."""
+        """Return some of the distinct distributions.
+
+        Parameters
+        ----------
+        rows
+            Their indices.
+
+        Returns
+        -------
+        list of BetaPart
+            One part for each component of the mixture.
+        """
 
     @property
     @abstractmethod
     def weights(self) -> FloatArray:
-        """Of what the posterior is a mixture over, beside the true counts."""
+        """Weights of the mixture over priors and totals, besides that over true counts."""
 
     @abstractmethod
     def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        """Draws of the true counts in one part of that mixture, and the prior parameters that go with it."""
+        """Draw the true counts in one component of the mixture.
+
+        Parameters
+        ----------
+        node
+            Index of the component.
+        size
+            Number of draws.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        counts : IntArray
+            Draws of shape (size, k).
+        prior : FloatArray
+            Prior parameters of the component.
+        """
 
     def sample_counts(self, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        """Draws of the true counts, shape (size, k), and the prior parameters that go with each."""
+        """Draw the true counts, with the prior parameters that go with each draw.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        counts : IntArray
+            Draws of shape (size, k).
+        prior : FloatArray
+            Prior parameters, the same for all draws or one row each.
+        """
         if len(self.weights) == 1:
             return self.counts_given(0, size, rng)
         chosen = rng.choice(len(self.weights), size, p=self.weights / self.weights.sum())
@@ -81,14 +140,14 @@ class UncertainShares(ABC):
         return counts, alpha
 
     def _each(self, values: Callable[[list[BetaPart]], Sequence[FloatArray]], numbers: int) -> FloatArray:
-        """Some numbers for every level, from one computation for each distinct law."""
+        """Compute some numbers for every level, once for each distinct distribution."""
         widths = self.widths
         order = np.argsort(widths, kind="stable")
         result = np.empty((numbers, len(widths)))
         while len(order):
             # Laws of like width together, so that little is padded.
             widest = 2 * int(widths[order[0]])
-            most = max(1, _ENTRIES // (widest * 4 * len(self.weights)))  # some Betas to a node
+            most = max(1, _MAX_BATCH_ENTRIES // (widest * 4 * len(self.weights)))  # some Betas to a node
             rows = order[: min(most, int(np.searchsorted(widths[order], widest, side="right")))]
             order = order[len(rows) :]
             result[:, rows] = values(self.parts(rows))
@@ -99,7 +158,13 @@ class UncertainShares(ABC):
         return self._each(mean_and_deviation, 2)
 
     def mean(self) -> FloatArray:
-        """Return the posterior means of all shares: the probability that the next record has each value."""
+        """Return the posterior means of all shares: the probability that the next record has each level.
+
+        Returns
+        -------
+        FloatArray
+            One for each level.
+        """
         return np.asarray(self._moments[0])
 
     def std(self) -> FloatArray:
@@ -111,8 +176,15 @@ class UncertainShares(ABC):
         return self.std() ** 2
 
     def noise_share(self) -> FloatArray:
-        """Return the part of each share's variance that is there because the true counts are not known.
+        """Return the fraction of each share's variance that the uncertainty of the true counts causes.
 
+        Returns
+        -------
+        FloatArray
+            One for each level, between 0 and 1.
+
+        Notes
+        -----
         By the law of total variance: Var(θ) = E[Var(θ | counts)] + Var(E[θ | counts]).
         """
         spread, variance = self._each(spread_of_means, 1)[0], self.var()
@@ -125,14 +197,15 @@ class UncertainShares(ABC):
 
         Parameters
         ----------
-        level : float
-            The probability of each.
-        kind : {"equal-tailed", "highest-density"}
-            Which of them.
+        level
+            Probability of each interval.
+        kind
+            ``equal-tailed`` leaves the same probability on both sides; ``highest-density`` is the shortest.
 
         Returns
         -------
-        lower, upper : arrays
+        low, high : FloatArray
+            The ends, for each level.
         """
         if kind == "equal-tailed":
             ends = tails(level)
@@ -142,22 +215,64 @@ class UncertainShares(ABC):
         return low, high
 
     def marginal(self, index: int) -> BetaMixture:
-        """The law of one level's share."""
+        """Return the posterior of one level's share.
+
+        Parameters
+        ----------
+        index
+            Index of the level.
+
+        Returns
+        -------
+        BetaMixture
+            The posterior.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such level.
+        """
         if not isinstance(index, int | np.integer) or not -self.k <= index < self.k:
             raise InvalidInputError(f"must be between 0 and {self.k - 1}", parameter="index", value=index)
         weight, a, s = np.concatenate([part.flat() for part in self.parts(self.inverse[[index]])], axis=1)
-        kept = weight > 1e-14 * weight.max()
-        return BetaMixture(weight[kept] / weight[kept].sum(), a[kept], (a + s)[kept])
+        is_large = weight > 1e-14 * weight.max()
+        return BetaMixture(weight[is_large] / weight[is_large].sum(), a[is_large], (a + s)[is_large])
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
-        """Draws of the shares, shape (size, k). The release is public, so this costs no privacy."""
+        """Draw shares; the release is public, so this costs no privacy.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        seed
+            Seed of the random numbers; None for fresh ones.
+
+        Returns
+        -------
+        FloatArray
+            Draws of shape (size, k).
+        """
         rng = np.random.default_rng(seed)
         counts, alpha = self.sample_counts(as_draws(size, self.k), rng)
         draws = rng.standard_gamma(counts + alpha)
         return np.asarray(draws / draws.sum(axis=1, keepdims=True), dtype=np.float64)
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
-        """Draws as ArviZ inference data (needs the extra ``arviz``)."""
+        """Return draws as ArviZ inference data (needs the extra ``arviz``).
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        seed
+            Seed of the random numbers; None for fresh ones.
+
+        Returns
+        -------
+        arviz.InferenceData
+            The draws, as ``theta``.
+        """
         attributes = {} if self.n is None else {"n": self.n}
         return inference_data({"theta": self.sample(size, seed)[None]}, attributes)
 
@@ -176,7 +291,7 @@ class UncertainShares(ABC):
 
 
 class Node(NamedTuple):
-    """One part of a mixture: its weight, the prior of each level, the number of records, their law."""
+    """One component of a mixture: its weight, the prior, the number of records, and the true counts."""
 
     weight: float
     prior: FloatArray
@@ -185,9 +300,35 @@ class Node(NamedTuple):
 
 
 class NoiseAware(UncertainShares):
-    """The posterior of the shares given a release, with the noise accounted for; the number n is public.
+    """The posterior of shares given a noisy release of counts, when the number of records is public.
 
-    A subclass mixes several nodes, whose levels have distinct laws where those of the first have.
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    counts
+        Distribution of the true counts.
+
+    Notes
+    -----
+    A subclass may mix several nodes; two levels that share a distribution in the first must do so in all.
+
+    Examples
+    --------
+    >>> counts = Enumerated(np.array([[3, 7], [4, 6]]), np.log([0.5, 0.5]))
+    >>> posterior = NoiseAware([1, 1], 10, counts)
+    >>> posterior.mean().round(4).tolist(), posterior.noise_share().round(4).tolist()
+    ([0.375, 0.625], [0.0884, 0.0884])
+    >>> print(posterior)
+    noise-aware  estimate     95 % interval
+    level 1        0.3750  0.1279 to 0.6636
+    level 2        0.6250  0.3364 to 0.8721
+    >>> posterior.marginal(0).ppf([0.5]).round(4).tolist()
+    [0.3675]
+    >>> posterior.sample(5, seed=1).shape
+    (5, 2)
     """
 
     def __init__(self, prior: Sequence[float], n: int, counts: TrueCounts) -> None:
@@ -201,7 +342,7 @@ class NoiseAware(UncertainShares):
 
     @cached_property
     def _distinct(self) -> tuple[IntArray, IntArray]:
-        """A level that has each of the distinct laws, and which of them each level has."""
+        """One level for each distinct distribution, and the distribution that each level has."""
         laws, seen = self._marginals[0], dict[tuple[int, float], int]()
         # Levels with one law share its array.
         keys = zip((id(mass) for _, mass in laws), self.nodes[0].prior.tolist(), strict=True)
@@ -224,6 +365,18 @@ class NoiseAware(UncertainShares):
         return np.array([node.weight for node in self.nodes])
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
+        """Return some of the distinct distributions.
+
+        Parameters
+        ----------
+        rows
+            Their indices.
+
+        Returns
+        -------
+        list of BetaPart
+            One part for each node.
+        """
         levels, result = self._distinct[0][rows], []
         for node, marginals in zip(self.nodes, self._marginals, strict=True):
             first = node.prior[levels] + np.array([float(marginals[level][0]) for level in levels])
@@ -232,11 +385,44 @@ class NoiseAware(UncertainShares):
         return result
 
     def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw the true counts in one node.
+
+        Parameters
+        ----------
+        node
+            Index of the node.
+        size
+            Number of draws.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        counts : IntArray
+            Draws of shape (size, k).
+        prior : FloatArray
+            Prior parameters of the node.
+        """
         return self.nodes[node].counts.sample(size, rng), self.nodes[node].prior
 
 
 class Enumerated:
-    """A law over few datasets, listed."""
+    """A distribution over a short list of datasets.
+
+    Parameters
+    ----------
+    rows
+        The counts of each dataset, one row each.
+    log_weight
+        Logarithms of their weights, up to a constant.
+
+    Examples
+    --------
+    >>> counts = Enumerated(np.array([[3, 7], [4, 6]]), np.log([0.25, 0.75]))
+    >>> first, probability = counts.marginals()[0]
+    >>> first, probability.round(4).tolist()
+    (0, [0.0, 0.0, 0.0, 0.25, 0.75])
+    """
 
     def __init__(self, rows: IntArray, log_weight: FloatArray) -> None:
         self._rows = rows
@@ -244,7 +430,22 @@ class Enumerated:
         self._weight = weight / weight.sum()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
+        """Return the first possible count of each level, and the probabilities from there on."""
         return [(0, np.asarray(np.bincount(c, self._weight), dtype=np.float64)) for c in self._rows.T]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Draw datasets.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        IntArray
+            Draws of shape (size, k).
+        """
         return np.asarray(self._rows[rng.choice(len(self._rows), size, p=self._weight)])

@@ -1,4 +1,4 @@
-"""One number, or several, known by draws: what comparisons of groups and coefficients return."""
+"""Numbers known by posterior draws: the results of comparisons, regressions and networks."""
 
 from __future__ import annotations
 
@@ -15,28 +15,109 @@ from discreet.distributions.law import tails
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantity:
-    """Draws of one number, or of one for each entry of ``names``."""
+    """Posterior draws of one number, or of one for each name.
+
+    Parameters
+    ----------
+    draws
+        Array of shape (draws,) or (draws, names).
+    names
+        What the numbers are.
+
+    Examples
+    --------
+    >>> difference = Quantity(np.array([0.1, 0.2, 0.3, -0.1]))
+    >>> float(difference.mean().round(4)), float(difference.probability())
+    (0.125, 0.75)
+    >>> print(Quantity(np.array([[1.0, 2.0], [3.0, 2.5]]), ("urban", "rural")))
+    name   estimate   95 % interval
+    urban         2    1.05 to 2.95
+    rural      2.25  2.013 to 2.487
+    """
 
     draws: FloatArray
     names: tuple[Any, ...] = ()
 
     def mean(self) -> Any:
+        """Return the posterior mean.
+
+        Returns
+        -------
+        float or array
+            One for each name.
+        """
         return self.draws.mean(axis=0)[()]
 
     def std(self) -> Any:
+        """Return the posterior standard deviation.
+
+        Returns
+        -------
+        float or array
+            One for each name.
+        """
         return self.draws.std(axis=0)[()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal tails."""
+        """Return an equal-tailed credible interval.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval.
+
+        Returns
+        -------
+        low, high : float or array
+            The ends, for each name.
+
+        Examples
+        --------
+        >>> low, high = Quantity(np.linspace(0, 1, 101)).interval(0.9)
+        >>> round(float(low), 2), round(float(high), 2)
+        (0.05, 0.95)
+        """
         low, high = np.quantile(self.draws, tails(level), axis=0)
         return low[()], high[()]
 
     def probability(self, above: float = 0.0) -> Any:
-        """The posterior probability that it is above a number."""
+        """Return the posterior probability that the number is above a value.
+
+        Parameters
+        ----------
+        above
+            The value.
+
+        Returns
+        -------
+        float or array
+            One for each name.
+
+        Examples
+        --------
+        >>> float(Quantity(np.array([1.0, 2.0, 3.0, 4.0])).probability(above=1.5))
+        0.75
+        """
         return (self.draws > above).mean(axis=0)[()]
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """A mapping for each name."""
+        """Return the estimates as rows.
+
+        Parameters
+        ----------
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        list of dict
+            Name, mean, standard deviation and ends of the interval, one row for each name.
+
+        Examples
+        --------
+        >>> Quantity(np.array([[1.0], [3.0]]), ("urban",)).table()[0]["mean"]
+        2.0
+        """
         values = (self.mean(), self.std(), *self.interval(level))
         columns = [np.atleast_1d(value).ravel().tolist() for value in values]
         names = self.names or ("",)
@@ -51,7 +132,24 @@ class Quantity:
 
 
 def estimates_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of estimates as a text table, the interval in one column."""
+    """Return rows of estimates as a text table, the interval in one column.
+
+    Parameters
+    ----------
+    rows
+        Mappings with ``mean``, ``low`` and ``high``; other keys name the row.
+
+    Returns
+    -------
+    str
+        The table.
+
+    Examples
+    --------
+    >>> print(estimates_table([{"name": "urban", "mean": 0.31, "sd": 0.01, "low": 0.29, "high": 0.33}]))
+    name   estimate  95 % interval
+    urban      0.31   0.29 to 0.33
+    """
     names = [key for key in rows[0] if key not in ("mean", "sd", "low", "high") and rows[0][key] != ""]
     lines = [
         (*(str(row[name]) for name in names), f"{row['mean']:.4g}", f"{row['low']:.4g} to {row['high']:.4g}")

@@ -13,7 +13,7 @@ from discreet._data import contingencies
 from discreet._declarations import Domain
 from discreet._registry import SENTENCES
 from discreet.answers.network import NetworkRelease, network_cost
-from discreet.distributions._networks import homes, largest_families
+from discreet.distributions._networks import largest_families, table_for_column
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import TableCounts
 from discreet.questions._request import PricedRequest, Request
@@ -178,7 +178,7 @@ class NetworkTables(Request):
         sizes = {column: domain.k for column, domain in self.domains.items()}
         cells = [math.prod(sizes[column] for column in family) for family in self.families]
         free = [0] * len(cells)
-        for column, home in homes(self.graph, self.families, sizes).items():
+        for column, home in table_for_column(self.graph, self.families, sizes).items():
             rows = math.prod(sizes[parent] for parent in self.graph[column])
             free[home] += rows * (sizes[column] - 1)
         weights = [(k * max(d, 1)) ** (1 / 3) for k, d in zip(cells, free, strict=True)]
