@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import numpy as np
 import pytest
 
 import discreet
@@ -102,7 +103,7 @@ def test_samples_have_a_report() -> None:
     assert "Each record was given less weight" in text
     low, high = sample.posterior.interval()
     digits = 1 if high - low < 10 else 0
-    assert f"(with 95 % probability {low:.{digits}f} to {high:.{digits}f})" in text
+    assert f"<td>{low:.{digits}f} to {high:.{digits}f}</td>" in text
     assert f"<td>{sample.values[0]:.6g}</td>" in text
     assert "account for its randomness" in text
     assert text.count("<polygon") == 1
@@ -112,8 +113,8 @@ def test_shares_of_a_draw_are_in_percent_and_by_name() -> None:
     data = ["<a>"] * 30 + ["b"] * 20
     sample = shorthand.draws(data, "dirichlet", prior=(1, 1), levels=("<a>", "b"), epsilon=2, delta="1e-4")
     text = report(sample)
-    assert "<strong>&lt;a&gt;</strong>: " in text
-    assert re.search(r"<strong>b</strong>: [\d.]+ % \(with 95 % probability [\d.]+ to [\d.]+ %\)", text)
+    assert "<td>&lt;a&gt;</td>" in text
+    assert re.search(r"<td>b</td><td>[\d.]+ %</td><td>[\d.]+ %</td><td>[\d.]+ to [\d.]+ %</td>", text)
 
 
 @pytest.mark.parametrize("levels", [2, 9, 41])
@@ -187,8 +188,10 @@ def test_everything_is_said_with_its_column_its_dataset_and_its_day(tmp_path: Pa
     assert page == (tmp_path / "board.html").read_text("utf-8")
     text = report(study.result("Board"), day=date(2026, 3, 1))
     assert "Dataset: spring. Printed on 1 March 2026." in text
-    assert text.index("The promise for everything together") < text.index("<section>")
-    assert "at most 89 times in 100" in text.partition("<section>")[0]  # both together
+    found, protection, appendix = re.split("How people are protected|Appendix: method and checks", text)
+    assert "at most 89 times in 100" in protection  # both together
+    assert "ε" not in re.sub("<style>.*</style>", "", found, flags=re.DOTALL)
+    assert appendix.count("Receipt: ") == 2
     assert ">smoker</th>" in text
     assert "Shares of smoker within each sex" in text
     assert re.search(r"[\d.]+ \([\d.]+ to [\d.]+\)", text)
@@ -201,7 +204,7 @@ def test_everything_is_said_with_its_column_its_dataset_and_its_day(tmp_path: Pa
 def test_several_answers_and_wrong_arguments() -> None:
     text = report([survey(0.5), survey(0.5)])
     assert "their losses add up" in text
-    assert "ε = 1 (replace-one)" in text.partition("<section>")[0]
+    assert "ε = 1 (replace-one)" in text.partition("How people are protected")[2]
     for wrong in ([], {}, 3, "x", [1], None, {"a": 1}):
         with pytest.raises(InvalidInputError, match="report takes"):
             report(wrong)
@@ -233,3 +236,29 @@ def test_a_noise_aware_posterior_prints_itself() -> None:
     assert str(hidden.posterior).splitlines()[1].startswith("a ")
     assert len(repr(hidden.posterior).splitlines()) == 1
     assert max(map(len, survey().summary().splitlines())) <= 80
+
+
+def test_labels_of_the_schema_name_columns_and_values() -> None:
+    columns = {
+        "hours": discreet.Number(0, 80, label="Hours worked", unit="a week"),
+        "age": discreet.Number(18, 95, label="Age", unit="years"),
+        "marital": discreet.Category(["single", "married"], label="Marital status"),
+    }
+    rng = np.random.default_rng(1)
+    data = {
+        "hours": rng.uniform(0, 80, 300),
+        "age": rng.uniform(18, 95, 300),
+        "marital": rng.choice(["single", "married"], 300),
+    }
+    study = discreet.Study(data, discreet.Schema(columns, n=300), epsilon=9, delta="1e-6")
+    study.proportions("marital", epsilon=1)
+    study.regress("hours ~ age + marital", epsilon=5)
+    text = report(study.result())
+    for words in (
+        "<h2>Marital status</h2>",
+        "<h2>Regression of Hours worked</h2>",
+        "<td>Age (years)</td>",
+        "<td>Marital status: married</td>",
+    ):
+        assert words in text, words
+    assert "[T." not in text

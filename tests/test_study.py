@@ -761,7 +761,7 @@ def test_report_is_whole_escaped_and_fetches_nothing(folder: Path) -> None:
     assert "b" not in tags.seen  # the title's markup is text
     assert "A &lt;b&gt;survey&lt;/b&gt;" in text
     assert not re.search(r"https?://|src=|url\(", text)
-    for words in ("Who smokes?", "Receipt", "Replacing any one record", "How to verify", "the prior"):
+    for words in ("Who smokes?", "Receipt", "How people are protected", "How to verify", "the prior"):
         assert words in text
 
 

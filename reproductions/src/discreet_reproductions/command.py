@@ -38,9 +38,9 @@ def _reproduce(
     again: Annotated[bool, typer.Option("--again", help="Make anew what is finished already.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the tables and figures of the papers anew, with a verdict on what each states.
+    """Reproduce the tables and figures of the papers, with a verdict on each statement.
 
-    Broken off, it goes on where it stopped. Nothing of it is private: simulations have a seed.
+    An interrupted run continues from its last result. Simulations have a seed; nothing here is private.
     """
     if "list" in names:
         if names != ["list"]:

@@ -235,7 +235,7 @@ def _side_by_side(tasks: Sequence[_Task], jobs: int, advance: Advance) -> Iterat
         if isinstance(problem, BrokenProcessPool):
             raise DiscreetError(
                 "a process was ended from outside, perhaps for want of memory; the same command with "
-                "--jobs 1 goes on where it stopped"
+                "--jobs 1 continues from the last result"
             ) from None
         raise
 

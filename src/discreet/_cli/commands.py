@@ -111,7 +111,7 @@ def _run(
 ) -> None:
     """Answer the questions of a study file, each charged to its ledger.
 
-    Run again, it goes on where it stopped. Nothing is spent when the questions together exceed the budget.
+    A second run answers only the questions that are still open. Nothing is spent when the questions together exceed the budget.
     """
     from discreet._reporting.report import report
     from discreet.study.study import read_study, run_study
@@ -317,7 +317,7 @@ def show_version(as_json: Json = False) -> None:
 
 
 def _reproduce(context: typer.Context) -> None:
-    """Make the tables and figures of the papers anew, with a verdict on what each states."""
+    """Reproduce the tables and figures of the papers, with a verdict on each statement."""
     command = reproductions("command")
     if command is None:
         raise InvalidInputError(

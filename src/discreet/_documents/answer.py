@@ -517,6 +517,11 @@ class Answer(Charged, Estimates):
         be, or whose cost is not known, are a ValueError.
         """
 
+    @property
+    def tables_hold_rows(self) -> bool:
+        """Whether :meth:`tables` show the numbers of the rows, which a report then does not repeat."""
+        return False
+
     def tables(self) -> tuple[Table, ...]:
         """Further tables, for reports."""
         return ()

@@ -27,11 +27,10 @@ from discreet.questions._text import words as in_words
 from discreet.questions.base import question_of
 
 _STYLE = Path(__file__).with_name("report.css")
-_MAX_LISTED = 8  # shares beyond these are in the table only
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
 """
-_VERIFY = """<h2>How to verify</h2>
+_VERIFY = """<h3>How to verify</h3>
 <ol><li><code>discreet show FILE</code> on the published JSON document prints the figures above, and refuses a
 document whose checksum does not match.</li>
 <li><code>discreet audit</code> recomputes the loss of a mechanism from its public parameters.</li>
@@ -119,12 +118,16 @@ def _page(result: Any, title: str | None, day: date) -> str:
     cited = [answer for answer, _ in named.values()]
     if not cited:
         raise InvalidInputError("there is nothing to report yet: ask a question first")
-    parts = [_together(cited) if account is None else _budget(account, len(named))]
-    for name, (answer, question) in named.items():
-        parts.append(_section(str(question.get("title", name)), answer, question))
+    labels = Labels.of(None if whole is None else whole.schema)
+    headings = {name: _heading(name, question, labels) for name, (_, question) in named.items()}
+    parts = [_section(headings[name], answer, labels) for name, (answer, _) in named.items()]
+    parts.append(_protection(cited, account))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
     about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
+    parts.append('<div class="appendix"><h2>Appendix: method and checks</h2>')
+    parts += [_method(headings[name], answer, asked) for name, (answer, asked) in named.items()]
     parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
+    parts.append("</div>")
     body = "\n".join(parts)
     return (
         "<!DOCTYPE html>\n"
@@ -155,38 +158,118 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
     return {str(name): (one, {}) for name, one in named.items()}, None
 
 
-def _budget(account: Account, answered: int) -> str:
-    rows = [
-        ("Dataset", account.dataset),
-        ("Privacy budget", str(account.cap)),
-        ("Spent so far", str(account.spent)),
-        ("Left", str(account.remaining)),
-        ("Protected against", Relation(account.relation).against),
-        ("Questions answered here", str(answered)),
-    ]
-    total, spent = "", account.spent
-    if spent.epsilon:
-        total = _promise(Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0)))
-    return f"<h2>The promise for everything together</h2>\n{total}{facts(rows, styled=False)}"
+def _heading(name: str, question: Mapping[str, Any], labels: Labels) -> str:
+    """Return the title of a question; without one what it asks about, in the words of the schema."""
+    if "title" in question or "kind" not in question:
+        return str(question.get("title", name))
+    asked = question.get("columns") or question.get("column") or question.get("formula") or name
+    if isinstance(asked, str):
+        response, tilde, _ = asked.partition("~")
+        about = [response.strip()] if tilde else [asked]
+    else:
+        about = list(map(str, asked))
+    text = " and ".join(labels.names.get(column, column) for column in about)
+    by = question.get("by")
+    start = {"mean": "Mean of ", "regress": "Regression of ", "quantiles": "Quantiles of "}
+    text = start.get(str(question["kind"]), "") + text + (f" by {labels.names.get(by, by)}" if by else "")
+    return text[0].upper() + text[1:]
+
+
+def _protection(answers: Sequence[Answer], account: Account | None) -> str:
+    """What all answers promise together, and what the budget was."""
+    parts = ["<h2>How people are protected</h2>"]
+    if account is not None:
+        spent = account.spent
+        if spent.epsilon:
+            whole = Guarantee(spent.epsilon, Relation(account.relation), spent.delta or Fraction(0))
+            parts.append(_promise(whole))
+        else:
+            parts.append(_together(answers))
+        rows = [
+            ("Privacy budget", str(account.cap)),
+            ("Spent", str(account.spent)),
+            ("Left", str(account.remaining)),
+            ("Protected against", Relation(account.relation).against),
+        ]
+        parts.append(facts(rows, styled=False))
+    elif len(answers) == 1:
+        parts.append(_promise(answers[0].guarantee))
+    else:
+        parts.append(_together(answers))
+    if len({answer.guarantee.epsilon for answer in answers if answer.is_private}) > 1:
+        parts.append(
+            "<p>Results that spent more of the budget (a larger ε) are more precise and tell more about each "
+            "person; the promise above holds for all of them together.</p>"
+        )
+    return "\n".join(filter(None, parts))
 
 
 def _together(answers: Sequence[Answer]) -> str:
     """What several answers about the same people promise together, where it can be said."""
-    if len(answers) < 2 or not all(one.is_private for one in answers):
-        return ""
+    alarms = "".join(_promise(answer.guarantee) for answer in answers if not answer.is_private)
+    if alarms:
+        return alarms
     try:
-        whole = compose([one.guarantee for one in answers])
+        whole = compose([answer.guarantee for answer in answers])
     except (InvalidInputError, TooLargeError):
         return ""
-    said = "<p>If these results are about the same people, their losses add up:</p>"
-    return f"<h2>The promise for everything together</h2>\n{said}{_promise(whole)}"
+    return f"<p>If these results are about the same people, their losses add up:</p>{_promise(whole)}"
 
 
-def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
-    parts = [f"<section><h2>{escape(heading)}</h2>", _findings(answer)]
-    parts += ["<h3>How people are protected</h3>", _promise(answer.guarantee)]
-    asked = dict([*answer.words().facts, *_question_text(question)]).items()
-    parts += ["<h3>What was asked, of which data</h3>", facts(asked, styled=False)]
+@dataclass(frozen=True)
+class Labels:
+    """What columns are called for readers, and their units: from the schema of a study."""
+
+    names: Mapping[str, str]
+    units: Mapping[str, str]
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any] | None) -> Labels:
+        """Return the labels that a schema declares."""
+        columns = dict((schema or {}).get("columns") or {})
+        declared = {name: column for name, column in columns.items() if isinstance(column, Mapping)}
+        return cls(
+            {name: str(column["label"]) for name, column in declared.items() if column.get("label")},
+            {name: str(column["unit"]) for name, column in declared.items() if column.get("unit")},
+        )
+
+    def column(self, name: str) -> str:
+        """Return the label of a column, with its unit; the name where there is none."""
+        unit = self.units.get(name)
+        return self.names.get(name, name) + (f" ({unit})" if unit else "")
+
+    def heading(self, text: str) -> str:
+        """Return the heading of a table: columns with dots between them."""
+        return " · ".join(map(self.column, text.split(" · ")))
+
+    def term(self, text: str) -> str:
+        """Return what a coefficient is of: a column, one value of a category, or a product of these."""
+        scaled = re.fullmatch(r"(.*) × ([\d.,e+-]+)", text)
+        if scaled:
+            return f"{self.term(scaled[1])} × {scaled[2]}"
+        parts = []
+        for part in text.split(":"):
+            level = re.fullmatch(r"(?:C\()?([^\[\]()]+?)\)?\[T\.(.*)\]", part)
+            if level:
+                parts.append(f"{self.names.get(level[1], level[1])}: {level[2]}")
+            else:
+                parts.append(self.column(part))
+        return " × ".join(parts)
+
+
+def _section(heading: str, answer: Answer, labels: Labels) -> str:
+    return f"<section><h2>{escape(heading)}</h2>{_findings(answer, labels)}</section>"
+
+
+def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
+    """How a result was made, what it promises alone, and its receipt."""
+    known = dict([*answer.words().facts, *_question_text(question)])
+    known["Guarantee"] = str(answer.guarantee)
+    if len(answer.guarantee.assumptions):
+        known["Assumed"] = "; ".join(answer.guarantee.assumptions)
+    if answer.guarantee.basis:
+        known["Why it holds"] = _proof(answer.guarantee.basis)
+    parts = [f"<h3>{escape(heading)}</h3>", facts(known.items(), styled=False)]
     receipt = (
         "none came with this document. If the release was charged to a ledger, its holder can add it: "
         "<code>discreet report FILE --ledger URL</code>."
@@ -194,7 +277,7 @@ def _section(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     if answer.receipt is not None:  # a report made again says the same
         receipt = f"<code>{escape(str(replace(answer.receipt, repeated=False)))}</code>"
     parts.append(f'<p class="small">Receipt: {receipt}</p>')
-    return "\n".join(parts) + "</section>"
+    return "\n".join(parts)
 
 
 def _promise(guarantee: Guarantee) -> str:
@@ -234,32 +317,25 @@ def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _findings(answer: Answer) -> str:
-    """Rows as a list, a drawing and a table; then further tables and notes."""
+def _findings(answer: Answer, labels: Labels) -> str:
+    """A drawing and a table, where no further table shows the same numbers; then notes."""
     rows = answer.shown_rows()
-    extras = []
+    tables = []
     for extra in answer.tables():
-        extras.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
-        extras.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
-    found = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in answer.warnings]
+        tables.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
+        tables.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
+    parts = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in answer.warnings]
     if rows:
-        shown, figure = _figures(rows), answer.figure()
-        crossed = figure is not None and [row.name for row in figure.rows] != [row.name for row in rows]
-        if len(rows) <= _MAX_LISTED and not crossed:
-            items = "".join(
-                f"<li><strong>{escape(row.name)}</strong>: {shown(row.mean)}"
-                + (f" (with 95 % probability {shown(row.low, row.high)})" if row.low is not None else "")
-                + "</li>"
-                for row in rows
-            )
-            found.append(f'<ul class="key">{items}</ul>')
-        if crossed:  # the cross-table says it best
-            found, extras = [*found, *extras], []
-        found.append(drawing(figure))
-        found.append(f'<div class="scroll">{_table(answer, rows, shown)}</div>')
-    found += extras
-    found += [f"<p>{escape(note)}</p>" for note in answer.notes]
-    return "".join(found)
+        figure = answer.figure()
+        rows = [replace(row, name=labels.term(row.name)) for row in rows]
+        if figure is not None:
+            figure = replace(figure, rows=tuple(replace(r, name=labels.term(r.name)) for r in figure.rows))
+        parts.append(drawing(figure))
+        if not answer.tables_hold_rows:
+            parts.append(f'<div class="scroll">{_table(answer, rows, _figures(rows), labels)}</div>')
+    parts += tables
+    parts += [f"<p>{escape(note)}</p>" for note in answer.notes]
+    return "".join(parts)
 
 
 def _figures(rows: Sequence[Row]) -> Callable[..., str]:
@@ -269,20 +345,16 @@ def _figures(rows: Sequence[Row]) -> Callable[..., str]:
     return lambda *values: " to ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
 
 
-def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str]) -> str:
-    columns: dict[str, list[str]] = {answer.heading: [row.name for row in rows]}
+def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str], labels: Labels) -> str:
+    columns: dict[str, list[str]] = {labels.heading(answer.heading): [row.name for row in rows]}
     columns["share" if all(row.share for row in rows) else "estimate"] = [shown(row.mean) for row in rows]
     if any(row.sd is not None for row in rows):
         columns["standard deviation"] = ["–" if row.sd is None else shown(row.sd) for row in rows]
     if any(row.low is not None for row in rows):
         columns["95 % interval"] = ["–" if row.low is None else shown(row.low, row.high) for row in rows]
-    if any(row.noise is not None for row in rows):
-        columns["noise, part of the variance"] = [
-            "–" if row.noise is None else f"{row.noise:.0%}" for row in rows
-        ]
     columns |= answer.more_columns(rows, 0.95)
-    if any(row.count is not None for row in rows):
-        columns["released count"] = ["–" if row.count is None else f"{row.count:,}" for row in rows]
+    if any(row.noise is not None for row in rows):
+        columns["share of noise"] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
     return table(list(columns), list(zip(*columns.values(), strict=True)), styled=False)
 
 
@@ -291,7 +363,7 @@ def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str]) -> st
 
 def _reading(answers: Sequence[Answer]) -> str:
     said = dict.fromkeys(text for answer in answers for text in answer.words().reading)
-    return "<h2>How to read the figures</h2>\n" + "".join(f"<p>{escape(text)}</p>\n" for text in said) + _FREE
+    return "<h3>How to read the figures</h3>\n" + "".join(f"<p>{escape(text)}</p>\n" for text in said) + _FREE
 
 
 def _verification(answers: Sequence[Answer]) -> str:
@@ -320,7 +392,7 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
         "drawn as exact integers from the random numbers of the operating system. Credible intervals (95 %) "
         "account for sampling and, where stated, for the noise of privacy."
     )
-    return f"<h2>Methods, for a paper</h2>\n<p>{escape(' '.join(said))}</p>"
+    return f"<h3>Methods, for a paper</h3>\n<p>{escape(' '.join(said))}</p>"
 
 
 def _citation(heading: str, answers: Sequence[Answer], day: date) -> str:
@@ -338,4 +410,4 @@ def _citation(heading: str, answers: Sequence[Answer], day: date) -> str:
         f"{answers[0].checksum()}}},\n}}"
     )
     cited = f'<ul class="small">{"".join(items)}</ul>'
-    return f"<h2>How to cite</h2>\n{cited}\n<pre>{escape(bibtex)}</pre>"
+    return f"<h3>How to cite</h3>\n{cited}\n<pre>{escape(bibtex)}</pre>"

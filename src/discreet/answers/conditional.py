@@ -375,7 +375,17 @@ class ConditionalRelease(Answer):
         """
         if self._pooled_or_none is not None:
             return self._pooled_or_none.figure(level)
-        return super().figure(level) if self._nonempty else None
+        figure = super().figure(level) if self._nonempty else None
+        if figure is None or len(figure.rows) != len(self.names):
+            return figure
+        # Grouped by the outcome: one value in all groups, then the next.
+        width = len(figure.rows) // len(self.groups)
+        return replace(figure, rows=tuple(row for value in range(width) for row in figure.rows[value::width]))
+
+    @property
+    def tables_hold_rows(self) -> bool:
+        """Whether a table shows the shares of each group side by side."""
+        return bool(self.tables())
 
     def tables(self) -> tuple[Table, ...]:
         """Return tables for the report: pooled shares, or for few groups the shares and their differences."""

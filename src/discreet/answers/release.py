@@ -391,6 +391,11 @@ class Release(Bridged, Answer):
     def heading(self) -> str:
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
 
+    @property
+    def tables_hold_rows(self) -> bool:
+        """Whether a table shows the shares of each group side by side."""
+        return bool(self.tables())
+
     def tables(self) -> tuple[Table, ...]:
         """Return, for two columns, the shares of the second within the first, and their differences."""
         if self.axes is None or len(self.axes) != 2:

@@ -65,7 +65,7 @@ class Lattice(Mechanism):
     name: ClassVar[str] = "lattice"
     words: ClassVar[str] = (
         "Random whole numbers that sum to zero were added to the counts of the levels, so that the total "
-        "stayed n. The most fitting counts were then read out of the noisy ones."
+        "stayed n. The counts with the same total that fit the noisy ones best were released."
     )
     keeps_noisy: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = True

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
 
 _READING = (
-    "A coefficient is what the model's predictor moves by when its column grows by one of its units, the "
-    "others held. The interval holds it with the stated probability, given the prior and the model; sampling "
-    "and the noise of privacy are both inside."
+    "A coefficient is the change of the linear predictor for one more unit of its column, with the other "
+    "columns held fixed. The interval contains it with the stated probability, given the prior and the "
+    "model, and accounts for sampling and for the noise of privacy."
 )
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
