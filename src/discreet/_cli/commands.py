@@ -111,7 +111,8 @@ def _run(
 ) -> None:
     """Answer the questions of a study file, each charged to its ledger.
 
-    A second run answers only the questions that are still open. Nothing is spent when the questions together exceed the budget.
+    A second run answers only the questions that are still open. Nothing is spent when the questions
+    together exceed the budget.
     """
     from discreet._reporting.report import report
     from discreet.study.study import read_study, run_study
