@@ -212,7 +212,7 @@ STATISTICS: dict[str, Statistic] = {
         _moments,
     ),
     "binned": (
-        lambda t, **k: discreet._data.binned(
+        lambda t, **k: discreet._data.count_bins(
             t, column="real", edges=EDGES, outside="level", missing="level", **k
         ),
         bin_code,
