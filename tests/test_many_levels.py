@@ -169,7 +169,7 @@ def test_windows_leave_out_nothing_that_matters(tilt: float) -> None:
     x = np.arange(6000.0)
     for prior in (0.01, 1.0, 5.0, 300.0):
         for noise in (DiscreteLaplace(2.0), RoundedGaussian(4.0)):
-            law, _ = RisingLaw.of(np.full(len(z), prior), 6000.0).tilted(np.full(len(z), tilt), 6000.0)
+            law, _ = RisingLaw.of(np.full(len(z), prior), 6000.0).tilt(np.full(len(z), tilt), 6000.0)
             cells = Cells(law, noise, z, noise.scales(len(z)))
             for row, value in enumerate(z):
                 weight = log_rising(prior, x) + noise.log_prob(value, x, noise.scale) + tilt * x

@@ -85,11 +85,11 @@ def _lookup(
         listed = {key: list(wanted), place: list(wanted.values())}
         levels = nw.from_dict(listed, {key: kind, place: nw.Int64()}, backend="polars").lazy().to_native()
 
-        def joined(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        def _join(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
             native = records.with_columns(**{key: value}).to_native()
             return _lazy(native.join(levels, on=key, how="left", validate="m:1"))
 
-        return joined
+        return _join
     text = _BETWEEN.join(map(str, wanted))
     if not frame.implementation.is_duckdb() or "\0" in text or text.count(_BETWEEN) != len(wanted) - 1:
         return None
@@ -102,10 +102,10 @@ def _lookup(
         f"unnest(string_split({quote_sql(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
         for label, texts, kind in (("level", text, typed), ("place", places, "BIGINT"))
     )
-    found = f"*, (SELECT place FROM (SELECT {table}) WHERE level = {key}) AS {place}"
+    columns = f"*, (SELECT place FROM (SELECT {table}) WHERE level = {key}) AS {place}"
 
     def single(records: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return _lazy(records.with_columns(**{key: value}).to_native().project(found))
+        return _lazy(records.with_columns(**{key: value}).to_native().project(columns))
 
     return single
 
@@ -153,11 +153,11 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
     combined = np.array([int(row[0]) for row in rows], dtype=np.int64)
     places = np.unravel_index(combined, [coder.codes for coder in table.coders])
     for coder, codes in zip(table.coders, places, strict=True):
-        if not coder.total and (codes == coder.untyped).any():
+        if not coder.total and (codes == coder.untyped_code).any():
             raise wrong_type("Unknown")
     cells = list(zip(*(codes.tolist() for codes in places), strict=True))
-    records, kept = ([int(row[i]) for row in rows] for i in (1, 1 if most is None else 2))
-    return CellCounts(dict(zip(cells, records, strict=True)), dict(zip(cells, kept, strict=True)))
+    records, within_bound = ([int(row[i]) for row in rows] for i in (1, 1 if most is None else 2))
+    return CellCounts(dict(zip(cells, records, strict=True)), dict(zip(cells, within_bound, strict=True)))
 
 
 def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, int, int]]:
@@ -171,23 +171,23 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
     parts, code, number = _group_codes(table, most), nw.col("code"), nw.col("records").cast(nw.Int64)
     if most is None:
         parts = parts.select("code", records=number, kept=number, nobody=number * 0)
-    inside, kept = code < coder.size, nw.col("kept")
+    inside, number_kept = code < coder.size, nw.col("kept")
     place = nw.when(inside).then(code).otherwise(nw.lit(0)).cast(nw.Int64)
     status = nw.when(inside).then(nw.lit(-1)).otherwise(code).cast(nw.Int64)
     sums = {
-        "first": place * kept,
-        "high": (place * place) // _SPLIT * kept,
-        "low": (place * place) % _SPLIT * kept,
+        "first": place * number_kept,
+        "high": (place * place) // _SPLIT * number_kept,
+        "low": (place * place) % _SPLIT * number_kept,
     }
     names = ("records", "kept", "nobody", *sums)
     parts = parts.with_columns(status=status, **sums)
     rows = fetch(parts.group_by("status").agg(*(nw.col(name).sum() for name in names)))
     _check_people(rows)
-    found = {int(row[0]): [int(value) for value in row[1:]] for row in rows}
-    if not coder.total and coder.untyped in found:
+    sums_by_status = {int(row[0]): [int(value) for value in row[1:]] for row in rows}
+    if not coder.total and coder.untyped_code in sums_by_status:
         raise wrong_type("Unknown")
-    records, entered, _, first, high, low = found.get(-1, [0] * 6)
-    unknown, missing = (found.get(coder.size + i, [0])[0] for i in (0, 1))
+    records, entered, _, first, high, low = sums_by_status.get(-1, [0] * 6)
+    unknown, missing = (sums_by_status.get(coder.size + i, [0])[0] for i in (0, 1))
     return Tally((records,), missing, unknown), (entered, first, high * _SPLIT + low)
 
 
@@ -292,7 +292,7 @@ def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
     import numpy as np
     import pandas as pd
 
-    made = {}
+    series = {}
     for name, values in columns.items():
         if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(values, Iterable):
             raise InvalidInputError(f"column {name!r} must be a list or an array of values")
@@ -300,10 +300,10 @@ def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
         if getattr(values, "ndim", 1) != 1:
             raise InvalidInputError(f"column {name!r} must have one dimension")
         column = values if typed else list(values)
-        made[name] = pd.Series(column, dtype=None if typed else object)
-    if len(set(map(len, made.values()))) > 1:
+        series[name] = pd.Series(column, dtype=None if typed else object)
+    if len(set(map(len, series.values()))) > 1:
         raise InvalidInputError("data must map column names to columns of one length")
-    return _lazy(pd.DataFrame(made))
+    return _lazy(pd.DataFrame(series))
 
 
 def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
@@ -372,7 +372,7 @@ def compared_exactly(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         from pyspark.sql import functions, types
 
         if hasattr(functions, "collate"):  # from Spark 4 on there are collations
-            text = [one.name for one in native.schema if isinstance(one.dataType, types.StringType)]
+            text = [field.name for field in native.schema if isinstance(field.dataType, types.StringType)]
             exact = {name: functions.collate(functions.col(name), "UTF8_BINARY") for name in text}
             return _lazy(native.withColumns(exact) if exact else native)
     return frame
@@ -411,8 +411,8 @@ def typed_table(
             return coder.expression(nw.col(name), schema[name])
         lookups.append(lookup)
         place = nw.col(f"{name}_place")
-        found = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
-        return nw.when(missing).then(nw.lit(coder.absent)).otherwise(found)
+        code = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
+        return nw.when(missing).then(nw.lit(coder.absent)).otherwise(code)
 
     codes: list[nw.Expr] = []
     texts: list[nw.Expr | None] = []
@@ -443,16 +443,16 @@ def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, .
     """Levels, and Python objects, as their codes; other columns as they are."""
     import narwhals as nw
 
-    given, objects = {}, {}
+    columns, objects = {}, {}
     for i, (coder, (label, name)) in enumerate(zip(coders, chosen.items(), strict=False)):
         series = _decode_dictionary(native[name])
         codes = _pandas_codes(series, coder)
-        given[label] = series.array if codes is None else codes
+        columns[label] = series.array if codes is None else codes
         if codes is not None:
             objects[i] = series
     if "person" in chosen:
-        given["person"] = _people(native[chosen["person"]])
-    return typed_table(nw.from_native(type(native)(given, copy=False)).lazy(), coders, objects=objects)
+        columns["person"] = _people(native[chosen["person"]])
+    return typed_table(nw.from_native(type(native)(columns, copy=False)).lazy(), coders, objects=objects)
 
 
 def _pandas_codes(series: Any, coder: Coder) -> Any:
@@ -468,9 +468,11 @@ def _pandas_codes(series: Any, coder: Coder) -> Any:
             raise wrong_type(f"category of {categories.dtype.name}")
     elif str(series.dtype) == "object":
         values = series.tolist()
-        known = {value: coder.code(value) for value in set(values)} if alike(values) else None
-        found = map(coder.code, values) if known is None else map(known.__getitem__, values)
-        return np.fromiter(found, dtype=np.int64, count=len(values))
+        code_of_value = {value: coder.code(value) for value in set(values)} if alike(values) else None
+        code_stream = (
+            map(coder.code, values) if code_of_value is None else map(code_of_value.__getitem__, values)
+        )
+        return np.fromiter(code_stream, dtype=np.int64, count=len(values))
     elif not (levels and _has_plain_type(series)):
         return None
     places, values = series.factorize()

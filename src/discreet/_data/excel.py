@@ -50,13 +50,13 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
         warnings.simplefilter("ignore")  # they quote cells
         book = load_workbook(path, read_only=True, data_only=True)
         try:
-            known = [one.title for one in book.worksheets]
-            if sheet is not None and sheet not in known:
-                listed = ", ".join(map(repr, known))
+            titles = [worksheet.title for worksheet in book.worksheets]
+            if sheet is not None and sheet not in titles:
+                listed = ", ".join(map(repr, titles))
                 raise FileError(f"{str(path)!r} has no sheet {sheet!r}; its sheets are: {listed}")
-            if not known:
+            if not titles:
                 raise FileError(f"{str(path)!r} has no sheet with cells")
-            chosen = book[sheet or known[0]]
+            chosen = book[sheet or titles[0]]
             chosen.reset_dimensions()  # what a file says of its size is not always true
             rows = iter(chosen.iter_rows(values_only=True))
             names = ["" if value is None else str(_plain(value)) for value in next(rows, ())]
@@ -69,17 +69,17 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
 
 def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[str]:
     """The rows that hold something in a column that has a place, as JSON arrays."""
-    found, size = [], 0
+    records, size = [], 0
     for number, row in enumerate(rows, 2):
         if number > _MOST_ROWS:
             raise FileError(f"{str(path)!r} has a row below {_MOST_ROWS:,}, where a sheet of Excel ends")
         values = [_plain(value) for value in row[:width]]
         if any(value is not None for value in values):
-            found.append(json.dumps(values + [None] * (width - len(values))))
-            size += len(found[-1])
+            records.append(json.dumps(values + [None] * (width - len(values))))
+            size += len(records[-1])
         if size > _MOST_BYTES:
             raise _too_large(path)
-    return found
+    return records
 
 
 def _too_large(path: Path) -> TooLargeError:

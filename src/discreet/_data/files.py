@@ -34,7 +34,7 @@ from discreet._data.engines import (
     typed_table,
 )
 from discreet._data.levels import Levels
-from discreet._data.values import Coder, is_missing, printed
+from discreet._data.values import Coder, is_missing, value_text
 from discreet._data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect, failed, ours
 from discreet._declarations import as_plain
 from discreet.errors import (
@@ -91,8 +91,8 @@ class Files:
         sheet = None
         if isinstance(data, Glob):
             label = repr(str(data.pattern))
-            found = [Path(name) for name in sorted(glob(str(data.pattern), recursive=True))]
-            paths = [path for path in found if not path.is_dir()]
+            matches = [Path(name) for name in sorted(glob(str(data.pattern), recursive=True))]
+            paths = [path for path in matches if not path.is_dir()]
             if not paths:
                 raise FileError(f"no file matches {label}")
         elif isinstance(data, list | tuple):
@@ -177,18 +177,18 @@ class Files:
         """Whether they are tables of text fields."""
         return "csv" in self.ending or "tsv" in self.ending
 
-    def listed(self) -> str:
+    def sql_list(self) -> str:
         """SQL: the files."""
         return "[" + ", ".join(quote_sql(_literal(path)) for path in self.paths) + "]"
 
     def parquet(self, connection: Any) -> Any:
         """A relation; bytes are text, each value that is none in UTF-8 by itself missing."""
-        found = connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
-        if not any(str(kind) == "BLOB" for kind in found.types):
-            return found
-        columns = zip(map(identifier, found.columns), map(str, found.types), strict=True)
+        relation = connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
+        if not any(str(kind) == "BLOB" for kind in relation.types):
+            return relation
+        columns = zip(map(identifier, relation.columns), map(str, relation.types), strict=True)
         texts = (f"TRY(decode({name})) AS {name}" if kind == "BLOB" else name for name, kind in columns)
-        return found.project(", ".join(texts))
+        return relation.project(", ".join(texts))
 
     def fields(self, connection: Any) -> tuple[list[str], Any]:
         """Of CSV files: the names of the columns, and a relation with these as c0, c1, ….
@@ -196,7 +196,7 @@ class Files:
         Everything is text and nothing is guessed, so that what a field means depends on no other record.
         """
         whole = {"max_line_size": LONGEST_LINE, "buffer_size": 2 * LONGEST_LINE, "parallel": False}
-        delimiter, names = self.agreed([_csv_header(path, self.ending) for path in self.paths])
+        delimiter, names = self.common_header([_csv_header(path, self.ending) for path in self.paths])
         return names, connection.read_csv(
             [_literal(path) for path in self.paths],
             columns={f"c{i}": "VARCHAR" for i in range(len(names))},
@@ -211,14 +211,14 @@ class Files:
         """Of workbooks: the names of the columns, and the rows as JSON arrays."""
         from discreet._data.excel import sheet_of
 
-        found = [sheet_of(path, self.sheet) for path in self.paths]
-        names: list[str] = self.agreed([names for names, _ in found])
+        sheets = [sheet_of(path, self.sheet) for path in self.paths]
+        names: list[str] = self.common_header([names for names, _ in sheets])
         if not any(names):
             raise FileError(f"{self.label}: the first row must name the columns")
-        rows = [row for _, own in found for row in own]
+        rows = [row for _, sheet_rows in sheets for row in sheet_rows]
         return names, connection.sql("SELECT unnest($1::JSON[]) AS json", params=[rows])
 
-    def agreed(self, headers: Sequence[Any]) -> Any:
+    def common_header(self, headers: Sequence[Any]) -> Any:
         """The one first line of all files."""
         for path, header in zip(self.paths, headers, strict=True):
             if header != headers[0]:
@@ -228,8 +228,8 @@ class Files:
 
 def _is_part(path: Path, folder: Path) -> bool:
     """A data file below a folder; names with a dot or underscore in front are by custom something else."""
-    own = not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    return own and path.name.lower().endswith(FORMATS) and path.is_file()
+    is_visible = not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    return is_visible and path.name.lower().endswith(FORMATS) and path.is_file()
 
 
 def _ending(path: Path) -> str:
@@ -346,14 +346,14 @@ def _register(connection: Any, name: str, table: Any) -> None:
         # DuckDB would infer a type from all objects of a column: each is the text that it prints as.
         objects = [name for name in native.columns if str(native[name].dtype) == "object"]
         texts = {name: list(map(_as_text, native[name].tolist())) for name in objects}
-        native = native.assign(**{name: type(native[name])(own, index=native.index, dtype="string")
-                                  for name, own in texts.items()})  # fmt: skip
+        native = native.assign(**{name: type(native[name])(column, index=native.index, dtype="string")
+                                  for name, column in texts.items()})  # fmt: skip
     connection.register(name, native)
 
 
 def _as_text(value: Any) -> str | None:
     value = as_plain(value)
-    return None if is_missing(value) else printed(value)
+    return None if is_missing(value) else value_text(value)
 
 
 def _plain_relation(connection: Any, files: Files) -> Any:
@@ -362,22 +362,22 @@ def _plain_relation(connection: Any, files: Files) -> Any:
     if files.ending == ".parquet":
         return files.parquet(connection)
     if files.ending == ".xlsx":
-        given, rows = files.sheets(connection)
+        columns, rows = files.sheets(connection)
         field = "json_extract_string(json, '/{}')"
     elif files.is_text:
-        given, rows = files.fields(connection)
+        columns, rows = files.fields(connection)
         field = "c{}"
     else:
         raise InvalidInputError(
             f"{files.label}: a query takes Parquet, CSV, TSV and Excel files; JSON is counted directly"
         )
-    names = [name for name in given if name]
+    names = [name for name in columns if name]
     if len({name.lower() for name in names}) < len(names):  # SQL would take one of them for the other
         raise FileError(
             f"{files.label}: two columns have one name, but for upper and lower case; rename one of them"
         )
-    own = (f"{field.format(i)} AS {identifier(name)}" for i, name in enumerate(given) if name)
-    return rows.project(", ".join(own))
+    projection = (f"{field.format(i)} AS {identifier(name)}" for i, name in enumerate(columns) if name)
+    return rows.project(", ".join(projection))
 
 
 @contextmanager
@@ -447,13 +447,13 @@ def _same_schema(connection: Any, files: Files, columns: Sequence[str | None]) -
 
     DuckDB would turn a column into the type that it has in the first file, record by record.
     """
-    found = connection.sql(f"SELECT file_name, num_rows FROM parquet_file_metadata({files.listed()})")
-    empty = {name for name, rows in found.fetchall() if rows == 0}
+    metadata = connection.sql(f"SELECT file_name, num_rows FROM parquet_file_metadata({files.sql_list()})")
+    empty = {name for name, rows in metadata.fetchall() if rows == 0}
     full = tuple(path for path in files.paths if str(path) not in empty)
     schemas = []
     for path in full:
-        one = connection.read_parquet(_literal(path), **_PARQUET)
-        schemas.append(dict(zip(one.columns, map(str, one.types), strict=True)))
+        relation = connection.read_parquet(_literal(path), **_PARQUET)
+        schemas.append(dict(zip(relation.columns, map(str, relation.types), strict=True)))
         for column in columns if len(schemas[0]) > 1 else [*schemas[0]]:
             if column is not None and schemas[-1].get(column) != schemas[0].get(column):
                 raise FileError(
@@ -514,9 +514,9 @@ def _json_records(connection: Any, files: Files, starts: Mapping[Path, bytes]) -
         shapes.setdefault(loose if files.ending == ".json" else "newline_delimited", []).append(path)
     read = f"maximum_object_size={LONGEST_LINE}{'' if files.strict else ', ignore_errors=true'}"
     parts = [
-        f"SELECT json FROM read_json_objects({replace(files, paths=tuple(own)).listed()}, format='{shape}', "
-        f"{read})"
-        for shape, own in shapes.items()
+        f"SELECT json FROM read_json_objects({replace(files, paths=tuple(paths)).sql_list()}, "
+        f"format='{shape}', {read})"
+        for shape, paths in shapes.items()
     ]
     return connection.sql(" UNION ALL ".join(parts))
 
@@ -534,12 +534,12 @@ def _json_columns(
         "count(*)" if column is None else f"count(json_type(json, {_pointer(column)}))" for column in wanted
     )
     stray = "count(*) FILTER (json_type(json) != 'OBJECT')"
-    ((total, strays, *found),) = records.aggregate(f"count(*), {stray}, {present}").fetchall()
+    ((total, strays, *occurrences),) = records.aggregate(f"count(*), {stray}, {present}").fetchall()
     if strays:
         raise FileError(f"{files.label}: {strays} of {total} entries are not JSON objects, hence no records")
     keys = records.project("unnest(json_keys(json)) AS key, generate_subscripts(json_keys(json), 1) AS place")
     chosen = []
-    for column, times in zip(wanted, found, strict=True):
+    for column, times in zip(wanted, occurrences, strict=True):
         if column is None:
             number, first = keys.aggregate("count(DISTINCT key), min(key)").fetchall()[0]
             column = first if number == 1 else None

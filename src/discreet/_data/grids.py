@@ -86,7 +86,7 @@ class Numbers(Coder):
         import narwhals as nw
 
         if dtype == nw.Unknown:  # which is also the type of a column of nulls
-            return nw.when(value.is_null()).then(nw.lit(self.absent)).otherwise(nw.lit(self.untyped))
+            return nw.when(value.is_null()).then(nw.lit(self.absent)).otherwise(nw.lit(self.untyped_code))
         if dtype == nw.Boolean:
             value = value.cast(nw.Int64)
         elif dtype.is_integer():

@@ -19,7 +19,7 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet._data.values import RANGES, Coder, printed, wrong_type
+from discreet._data.values import RANGES, Coder, value_text, wrong_type
 from discreet._declarations import Domain, comparable
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class Levels(Coder):
 
     def __init__(self, domain: Domain, keeps_missing: bool = False) -> None:
         self.domain = domain
-        kept = domain.excludes_missing and keeps_missing
-        self.size = domain.k + kept
+        counts_missing = domain.excludes_missing and keeps_missing
+        self.size = domain.k + counts_missing
         self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
-        self.drops_missing = domain.excludes_missing and not kept
-        if kept:
+        self.drops_missing = domain.excludes_missing and not counts_missing
+        if counts_missing:
             self.absent = domain.k
         elif domain.missing is None or self.drops_missing:
             self.absent = self.size + 1
@@ -72,7 +72,7 @@ class Levels(Coder):
             return self.domain.truths.get(value, self.stray)
         if isinstance(value, Real | Decimal):
             return self.domain.numbers.get(comparable(value), self.stray)
-        return self.domain.texts.get(value if isinstance(value, str) else printed(value), self.stray)
+        return self.domain.texts.get(value if isinstance(value, str) else value_text(value), self.stray)
 
     def near_miss(self, value: Any) -> str | None:
         if not isinstance(value, str):
@@ -103,15 +103,15 @@ class Levels(Coder):
             }
             return real, value.is_null() | real.is_nan(), reals, self.stray
         if dtype == nw.Unknown:  # which is also the type of a column of nulls
-            return value, value.is_null(), {}, self.untyped
+            return value, value.is_null(), {}, self.untyped_code
         raise wrong_type(type(dtype).__name__)
 
     def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
         import narwhals as nw
 
         compared, missing, wanted, other = self.reading(value, dtype)
-        found = _find(compared, list(wanted.items()), other)
-        return nw.when(missing).then(nw.lit(self.absent)).otherwise(found)
+        code = _find(compared, list(wanted.items()), other)
+        return nw.when(missing).then(nw.lit(self.absent)).otherwise(code)
 
     def is_record(self, names: Sequence[str]) -> bool:
         return not self.domain.texts.keys().isdisjoint(names)
@@ -121,14 +121,14 @@ def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> nw.Expr:
     """A chain of comparisons; of many values first which block, so that no chain is deep."""
     import narwhals as nw
 
-    found = nw.lit(other)
+    code = nw.lit(other)
     if len(wanted) <= _CHAIN:
         for level, position in reversed(wanted):
-            found = nw.when(value == level).then(nw.lit(position)).otherwise(found)
-        return found
+            code = nw.when(value == level).then(nw.lit(position)).otherwise(code)
+        return code
     block = math.isqrt(len(wanted)) + 1
     for start in range(0, len(wanted), block):
         part = wanted[start : start + block]
         inside = value.is_in([level for level, _ in part])
-        found = nw.when(inside).then(_find(value, part, other)).otherwise(found)
-    return found
+        code = nw.when(inside).then(_find(value, part, other)).otherwise(code)
+    return code

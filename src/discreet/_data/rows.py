@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet._data.engines import as_frame, choose, compared_exactly, no_column
 from discreet._data.files import Files, is_files, no_field, sql
-from discreet._data.values import distinct, is_missing, printed, weighted
+from discreet._data.values import distinct, is_missing, value_counts, value_text
 from discreet._data.withheld import fetch
 from discreet._declarations import as_plain
 from discreet.errors import DataError, InvalidInputError
@@ -62,18 +62,18 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
             )
         if column is None and files.ending != ".parquet":
             raise InvalidInputError("which column? Give column=NAME")
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     with _open_frame(data) as (frame, chosen):
         if frame is None:
-            counted = weighted(data)
+            counted = value_counts(data)
         else:
             counted = _values(frame, chosen(frame.collect_schema().names(), column))
         for value, records in counted:
             plain = as_plain(value)
             if not is_missing(plain):
-                text = printed(plain)
-                found[text] = found.get(text, 0) + records
-    return found
+                text = value_text(plain)
+                counts[text] = counts.get(text, 0) + records
+    return counts
 
 
 def count_codes(
@@ -84,19 +84,19 @@ def count_codes(
     A code is a whole number, or its text without leading zeros. Missing values are left out. Another value
     counts as ``other``; if that is None it is an error, or without ``strict`` left out too.
     """
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for text, records in count_texts(data, column).items():
         code = int(text) if _CODE.fullmatch(text) else None
         if code is None or code not in codes:
             code = other
         if code is not None:
-            found[codes.index(code)] = found.get(codes.index(code), 0) + records
+            counts[codes.index(code)] = counts.get(codes.index(code), 0) + records
         elif strict and records:
             raise DataError(
                 "some records hold a value outside the declared codes: declare all codes, map the rest to "
                 "one: other=CODE, or leave them out: strict=False"
             )
-    return found
+    return counts
 
 
 def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:

@@ -50,8 +50,8 @@ def count_levels(
     without a place counts as missing, so that no record is an error where the domain says what missing is.
     """
     _check_name(data)
-    kept = Contribution(**bound)
-    return kept.checked(_count(data, kept.levels(domain), column, kept))
+    contribution = Contribution(**bound)
+    return contribution.check_total(_count(data, contribution.levels(domain), column, contribution))
 
 
 def _check_name(data: Any) -> None:
@@ -83,9 +83,13 @@ def count_bins(
     ``"level"``: then their number is the last. The edges may be infinite. For the rest see
     :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
-    kept = Contribution(**bound)
-    own = "level" if missing == EXCLUDE and not kept.private_size else missing
-    return kept.checked(_count(data, Bins(edges, outside, own).accepting(not kept.strict), column, kept))
+    contribution = Contribution(**bound)
+    missing_rule = "level" if missing == EXCLUDE and not contribution.private_size else missing
+    return contribution.check_total(
+        _count(
+            data, Bins(edges, outside, missing_rule).accepting(not contribution.strict), column, contribution
+        )
+    )
 
 
 def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
@@ -110,8 +114,10 @@ def contingencies(
     """
     import numpy as np
 
-    kept = Contribution(**bound)
-    coders: dict[str | None, Coder] = {column: kept.levels(domain) for column, domain in domains.items()}
+    contribution = Contribution(**bound)
+    coders: dict[str | None, Coder] = {
+        column: contribution.levels(domain) for column, domain in domains.items()
+    }
     whole = [coder.size for coder in coders.values()]
     places = [[list(domains).index(column) for column in table] for table in tables]
     shapes = [tuple(whole[place] for place in table) for table in places]
@@ -124,10 +130,10 @@ def contingencies(
         raise TooLargeError(
             "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
         )
-    with open_columns(data, coders, kept.person) as table:
+    with open_columns(data, coders, contribution.person) as table:
         if table is None:
             raise InvalidInputError("a contingency table needs a table or a file with the named columns")
-        cells = _cells(table, kept, [f"column {column!r}: " for column in coders])
+        cells = _cells(table, contribution, [f"column {column!r}: " for column in coders])
     # Those that are left out are beyond the last place.
     present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
     codes = np.array(list(present), dtype=np.int64).reshape(len(present), len(whole))
@@ -137,7 +143,7 @@ def contingencies(
         counts = np.zeros(shape, dtype=np.int64)
         np.add.at(counts, tuple(codes[:, place].T), records)
         counted.append(counts)
-    kept.checked((int(records.sum()),))
+    contribution.check_total((int(records.sum()),))
     return counted
 
 
@@ -172,8 +178,8 @@ def clipped_sum(
             number, first, second = (sum(j**power * count for j, count in places) for power in range(3))
         else:
             tally, (number, first, second) = sum_codes(table, bound.per_person)
-            tally.settled(grid)
-    bound.checked((number,))
+            tally.complete_counts(grid)
+    bound.check_total((number,))
     return ClippedSum(number, first, second, grid.bounds, grid.steps)
 
 
@@ -223,9 +229,13 @@ class Contribution:
         """What is declared about a column: values that are left out are counted where n is public."""
         coder: Coder = Levels(domain, keeps_missing=not self.private_size)
         if isinstance(domain, BinnedDomain):
-            own = domain.missing == "missing" or (domain.excludes_missing and not self.private_size)
+            has_missing_bin = domain.missing == "missing" or (
+                domain.excludes_missing and not self.private_size
+            )
             left_out = EXCLUDE if domain.excludes_missing else None
-            coder = Bins(domain.edges, "level" if domain.outside else "clip", "level" if own else left_out)
+            coder = Bins(
+                domain.edges, "level" if domain.outside else "clip", "level" if has_missing_bin else left_out
+            )
         return coder if self.strict else coder.accepting()
 
     def check_one_column(self, column: str | None) -> None:
@@ -235,7 +245,7 @@ class Contribution:
                     "is for tables and files; these data are one column already", parameter=name, value=value
                 )
 
-    def checked(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+    def check_total(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         if self.n is not None and sum(counts) != self.n:
             after = "" if self.per_person is None else f" with at most {self.per_person} per person"
             raise InvalidInputError(
@@ -249,7 +259,7 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
     if pandas and isinstance(coder, Levels) and bound.person is None:
         pairs = pandas_values(data, column)
         if pairs is not None:
-            return count_weighted(pairs, coder, bound.private_size).settled(coder)
+            return count_weighted(pairs, coder, bound.private_size).complete_counts(coder)
     with open_columns(data, {column: coder}, bound.person) as table:
         if table is None:
             bound.check_one_column(column)
@@ -267,8 +277,8 @@ def _cells(table: EngineTable, bound: Contribution, where: Sequence[str]) -> Map
         for cell, records in cells.records.items():
             counts[cell[index]] += records
         tally = near_misses(table, index, Tally.of(counts, coder, bound.private_size))
-        if found := tally.problems(coder):
-            problems.append(where[index] + "; ".join(found))
+        if messages := tally.problems(coder):
+            problems.append(where[index] + "; ".join(messages))
     if problems:
         raise DataError("; ".join(problems))
     return cells.kept

@@ -48,7 +48,7 @@ class Coder(ABC):
     """What stray records hold, and what to do about them and about missing ones, for messages."""
 
     @property
-    def untyped(self) -> int:
+    def untyped_code(self) -> int:
         return self.stray if self.total else self.size + 2
 
     @property
@@ -134,7 +134,7 @@ class Tally:
             problems.append(f"{some(missing)} are missing; {coder.missing_wayout}")
         return problems
 
-    def settled(self, coder: Coder) -> tuple[int, ...]:
+    def complete_counts(self, coder: Coder) -> tuple[int, ...]:
         """The counts, once every record has a place."""
         if problems := self.problems(coder):
             raise DataError("; ".join(problems))
@@ -153,7 +153,7 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, Rational) and bool(value != value)
 
 
-def printed(value: Any) -> str:
+def value_text(value: Any) -> str:
     """What a value prints as, which depends on that value alone; its type where it does not print.
 
     Equal numbers print alike, whatever their type: engines, and Python too, count 1 and 1.0, or 0.0 and
@@ -175,7 +175,7 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
 
 def count_values(data: Any, coder: Coder, private_size: bool = False) -> tuple[int, ...]:
     """Counts of Python values, or of a mapping from value to count, once every record has a place."""
-    return count_weighted(weighted(data), coder, private_size).settled(coder)
+    return count_weighted(value_counts(data), coder, private_size).complete_counts(coder)
 
 
 def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:
@@ -190,7 +190,7 @@ def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size:
     return Tally.of(counts, coder, private_size, **near)
 
 
-def weighted(data: Any) -> Iterable[tuple[Any, int]]:
+def value_counts(data: Any) -> Iterable[tuple[Any, int]]:
     """Python values, or a mapping from value to count, as values with how often they occur."""
     return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
 

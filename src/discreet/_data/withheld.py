@@ -59,7 +59,7 @@ def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, 
     """
 
     @functools.wraps(function)
-    def guarded(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+    def _guarded_call(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         again = False
         while True:
             before = connections()
@@ -81,7 +81,7 @@ def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, 
         failure.__cause__ = failure.__context__ = None
         raise failure.with_traceback(None)
 
-    return guarded
+    return _guarded_call
 
 
 def connections() -> int:
@@ -104,10 +104,10 @@ def ours(error: BaseException) -> DiscreetError:
         engine = "pyspark"
     if engine is not None:
         return failed(engine, name)
-    said = f"the engine cannot read the data, and nothing was counted ({name}; details withheld)"
+    message = f"the engine cannot read the data, and nothing was counted ({name}; details withheld)"
     if isinstance(error, ImportError) and error.name:
-        said = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
-    bare = EngineError(said)
+        message = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
+    bare = EngineError(message)
     bare.kind = name
     if line := re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error)):
         bare.line = int(line[1])

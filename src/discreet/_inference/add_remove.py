@@ -272,7 +272,7 @@ class _Given:
         return -float(np.logaddexp(0.0, math.log(self.strength) - log_total))
 
     def _tilt_terms(self, tilt: float) -> Cells:
-        return replace(self._cells, law=self._cells.law.tilted(np.full(len(self._cells), tilt), math.inf)[0])
+        return replace(self._cells, law=self._cells.law.tilt(np.full(len(self._cells), tilt), math.inf)[0])
 
     def _at(self, tilt: float) -> tuple[Sums, FloatArray]:
         """The cells at a tilt, and the logarithms of their sums."""
@@ -284,7 +284,7 @@ class _Given:
             cells = self._tilt_terms(high)
             self._listed = low, high, cells, cells.between(self._tilt_terms(low).first, cells.last)
         _, high, cells, sums = self._listed
-        sums = sums.tilted(np.full(len(cells), tilt - high))
+        sums = sums.tilt(np.full(len(cells), tilt - high))
         return sums, cells.height + (tilt - high) * cells.top + sums.log_total
 
     def _log_likelihood(self, log_total: float) -> float:

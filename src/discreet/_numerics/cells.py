@@ -142,7 +142,7 @@ class Cells:
         edges = np.sort(np.clip(np.stack([low, *breaks, high + 1]), low, high + 1), axis=0)
         return cut(list(edges), graded)
 
-    def listed(self, whole: bool) -> Sums:
+    def all_terms(self, whole: bool) -> Sums:
         """All terms together, at the nodes of panels or at every whole number."""
         if not whole:
             return evaluate(self.terms, self.panels, self.top)
@@ -173,8 +173,8 @@ class Cells:
         """E[g(x) | z] of each cell for each g."""
         result = [np.empty(len(self)) for _ in statistics]
         for rows, sums in self.blocks():
-            for own, statistic in zip(result, statistics, strict=True):
-                own[rows] = sums.mean(statistic(sums.x, sums.panels.problem[:, None]))
+            for means, statistic in zip(result, statistics, strict=True):
+                means[rows] = sums.mean(statistic(sums.x, sums.panels.problem[:, None]))
         return result
 
     def cumulants(self, orders: int, near: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -252,27 +252,29 @@ class SumOfCells:
         quiet = np.zeros(len(self), dtype=np.int64)
         for j in range(1, int(last.max()) + 1):
             wave *= turn
-            own = sums.sum(wave).reshape(len(self), self.width)
-            yield wave, (j <= last) & (quiet < 3), own
-            quiet = np.where(quiet == 3, 3, np.where(np.abs(self.product(own)) < _NEGLIGIBLE, quiet + 1, 0))
+            transforms = sums.sum(wave).reshape(len(self), self.width)
+            yield wave, (j <= last) & (quiet < 3), transforms
+            quiet = np.where(
+                quiet == 3, 3, np.where(np.abs(self.product(transforms)) < _NEGLIGIBLE, quiet + 1, 0)
+            )
             if not np.any((j < last) & (quiet < 3)):
                 return
 
-    def product(self, own: Complex) -> Complex:
+    def product(self, transforms: Complex) -> Complex:
         """The characteristic function of the sum."""
-        return np.asarray(self._powers(own).prod(axis=1))
+        return np.asarray(self._powers(transforms).prod(axis=1))
 
-    def _powers(self, own: Complex) -> Complex:
-        return own if self._single else own**self.times
+    def _powers(self, transforms: Complex) -> Complex:
+        return transforms if self._single else transforms**self.times
 
     @cached_property
     def _single(self) -> bool:
         return bool(np.all(self.times == 1))
 
-    def others(self, own: Complex) -> Complex:
+    def others(self, transforms: Complex) -> Complex:
         """The characteristic function of the sum without one cell of each kind, without a division."""
-        powers = self._powers(own)
-        result = np.ones_like(own) if self._single else own ** (self.times - 1)
+        powers = self._powers(transforms)
+        result = np.ones_like(transforms) if self._single else transforms ** (self.times - 1)
         result[:, 1:] *= np.cumprod(powers[:, :-1], axis=1)
         result[:, :-1] *= np.cumprod(powers[:, :0:-1], axis=1)[:, ::-1]
         return result
@@ -283,7 +285,7 @@ class SumOfCells:
         Of few cells many j matter: there every whole number must be a node.
         """
         if self.width > _FEW or self.width * period > _MAX_FOLDED:
-            return np.array([own[0] for _, _, own in self.waves(np.array([period]))])
+            return np.array([transforms[0] for _, _, transforms in self.waves(np.array([period]))])
         place = self.sums.local[:, None] * period + self.sums.away.astype(np.int64) % period
         folded = np.bincount(place.ravel(), self.sums.weight.ravel(), self.width * period)
         return np.fft.rfft(folded.reshape(self.width, period), axis=1).conj().T[1:]
@@ -295,8 +297,8 @@ class SumOfCells:
         others = self.others(self.transform(period))
         angle = 2j * math.pi / period * np.arange(1, len(others) + 1)
         others *= np.exp(np.outer(angle, self.around[0] - self.sums.around))
-        found = others.T @ np.exp(-np.outer(angle, np.arange(number)))
-        return np.asarray(np.maximum((1 + 2 * found.real) / period, 0.0))
+        spectrum = others.T @ np.exp(-np.outer(angle, np.arange(number)))
+        return np.asarray(np.maximum((1 + 2 * spectrum.real) / period, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,17 +321,17 @@ class Constrained:
         """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, of which N is within a tenth of a deviation."""
         rows, width = len(self), len(self.times)
         cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), np.zeros(rows)
-        moved, listed = cut_at, cells.listed(self.whole)
+        moved, listed = cut_at, cells.all_terms(self.whole)
         sums = SumOfCells(listed, self.times)
 
         def moments(s: FloatArray) -> tuple[FloatArray, FloatArray]:
             nonlocal cells, constant, cut_at, moved, listed, sums
             moved = s - cut_at
             if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _TURN):
-                law, constant = self.cells.law.tilted(np.repeat(s, width), float(self.total))
+                law, constant = self.cells.law.tilt(np.repeat(s, width), float(self.total))
                 cells, cut_at, moved = replace(self.cells, law=law), s, np.zeros(rows)
-                listed = cells.listed(self.whole)
-            sums = SumOfCells(listed.tilted(np.repeat(moved, width)), self.times)
+                listed = cells.all_terms(self.whole)
+            sums = SumOfCells(listed.tilt(np.repeat(moved, width)), self.times)
             return sums.around - self.total + sums.by_row(sums.sums.offset), sums.variance
 
         saddle(moments, rows, 0.1)
@@ -369,21 +371,21 @@ class Constrained:
             _ = self._period
 
     @cached_property
-    def listed(self) -> Sums:
+    def whole_terms(self) -> Sums:
         """The tilted cells at every whole number."""
         cells, _, sums = self._saddle
-        return sums.sums if self.whole else replace(self, cells=cells, whole=True).listed
+        return sums.sums if self.whole else replace(self, cells=cells, whole=True).whole_terms
 
     @property
     def _separable(self) -> list[Separable]:
         """The tilted cells of each row, under the constraint."""
-        listed, width = self.listed, len(self.times)
+        listed, width = self.whole_terms, len(self.times)
         windows = [Window(int(low), law) for low, law in zip(listed.starts, listed.laws(), strict=True)]
         result = []
         for row in range(len(self)):
-            own = zip(windows[row * width : (row + 1) * width], self.times, strict=True)
-            every = tuple(window for window, times in own for _ in range(int(times)))
-            result.append(Separable((0,) * len(every), self.total, every, 0.0, 0.0))
+            row_windows = zip(windows[row * width : (row + 1) * width], self.times, strict=True)
+            repeated = tuple(window for window, times in row_windows for _ in range(int(times)))
+            result.append(Separable((0,) * len(repeated), self.total, repeated, 0.0, 0.0))
         return result
 
     def log_prob(self) -> FloatArray:
@@ -392,9 +394,9 @@ class Constrained:
         if self._convolve is not None:
             return np.asarray(log_scale + [law.log_normaliser for law in self._convolve])
         hit, phase, turned = np.ones(len(self)), self._phase, np.ones(len(self), dtype=np.complex128)
-        for _, live, own in sums.waves(self._period):
+        for _, live, transforms in sums.waves(self._period):
             turned = turned * phase
-            hit += 2 * (sums.product(own) * turned).real * live
+            hit += 2 * (sums.product(transforms) * turned).real * live
         return np.asarray(log_scale + np.log(np.maximum(hit / self._period, 1e-300)))
 
     @property
@@ -407,22 +409,22 @@ class Constrained:
         sums = self._saddle[2]
         joint = sums.sums.weight.copy()
         turned, phase, local = np.ones(len(self), dtype=np.complex128), self._phase, sums.sums.local
-        for wave, live, own in sums.waves(self._period):
+        for wave, live, transforms in sums.waves(self._period):
             turned = turned * phase
-            others = 2 * sums.others(own) * (turned * live)[:, None]
+            others = 2 * sums.others(transforms) * (turned * live)[:, None]
             joint += (others.ravel()[local][:, None] * wave).real
         return joint
 
     def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
         """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
         if self._convolve is not None:
-            found = [np.empty(len(self.cells)) for _ in statistics]
+            means = [np.empty(len(self.cells)) for _ in statistics]
             laws = (law for row in self._convolve for law in row.marginals())
             for i, (low, p) in enumerate(laws):
                 x, which = low + np.arange(float(len(p))), np.full(len(p), i)
-                for mean, statistic in zip(found, statistics, strict=True):
+                for mean, statistic in zip(means, statistics, strict=True):
                     mean[i] = p @ statistic(x, which)
-            return found
+            return means
         sums = self._saddle[2].sums
         share = self._joint / sums.sum(self._joint)[sums.local][:, None]
         result = []
@@ -436,8 +438,8 @@ class Constrained:
     def laws(self) -> list[tuple[int, FloatArray]]:
         """For each cell of one row (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]; ``whole``."""
         if self._convolve is not None:
-            every = self._convolve[0].marginals()
-            return [every[int(first)] for first in np.cumsum(self.times) - self.times]
+            marginals = self._convolve[0].marginals()
+            return [marginals[int(first)] for first in np.cumsum(self.times) - self.times]
         sums = self._saddle[2].sums
         laws = sums.laws(np.maximum(self._joint, 0.0))
         return [(int(start), law) for start, law in zip(sums.starts, laws, strict=True)]

@@ -110,8 +110,8 @@ class Separable:
             size = float(mass.sum())
             log_scale += peak + math.log(size)
             mass /= size
-            kept = np.flatnonzero(mass > drop)
-            low, high = int(kept[0]), int(kept[-1])
+            positive = np.flatnonzero(mass > drop)
+            low, high = int(positive[0]), int(positive[-1])
             dropped += float(mass[:low].sum() + mass[high + 1 :].sum())
             windows.append(Window(low, mass[low : high + 1]))
         return cls(starts, left, tuple(windows), dropped, log_scale)
@@ -126,10 +126,10 @@ class Separable:
         low, high = (sum(getattr(w, end) for w in self.tilted) for end in ("low", "high"))
         after_low = after_high = 0
         for i in reversed(order[-last:]):
-            own = self.tilted[i]
-            after_low, after_high = after_low + own.low, after_high + own.high
+            window = self.tilted[i]
+            after_low, after_high = after_low + window.low, after_high + window.high
             before_low, before_high = low - after_low, high - after_high
-            table = _convolve(own, tables[0])
+            table = _convolve(window, tables[0])
             tables.insert(0, table.restrict(self.total - before_high, self.total - before_low))
         return tables
 
@@ -156,12 +156,12 @@ class Separable:
         """For each coordinate (start, p): P(bᵢ = start + j) = p[j]."""
         result = []
         before = Window(0, np.ones(1))
-        for i, own in enumerate(self.tilted):
+        for i, window in enumerate(self.tilted):
             rest = _convolve(before, self._suffix[i + 1])
-            index = self.total - np.arange(own.low, own.high + 1)
-            mass = own.mass * rest.at(index)
-            result.append((self.offsets[i] + own.low, mass / mass.sum()))
-            before = _convolve(before, own).restrict(0, self.total)
+            index = self.total - np.arange(window.low, window.high + 1)
+            mass = window.mass * rest.at(index)
+            result.append((self.offsets[i] + window.low, mass / mass.sum()))
+            before = _convolve(before, window).restrict(0, self.total)
         return result
 
     def mean(self) -> list[float]:
@@ -190,21 +190,21 @@ class Separable:
             values = np.empty((batch, self.k), dtype=np.int64)
             left = np.full(batch, self.total, dtype=np.int64)
             for columns in alike.values():
-                own = self.tilted[columns[0]]
-                cumulative = np.cumsum(own.mass)
+                window = self.tilted[columns[0]]
+                cumulative = np.cumsum(window.mass)
                 uniform = rng.random((batch, len(columns))) * cumulative[-1]
-                values[:, columns] = own.low + np.searchsorted(cumulative, uniform, side="right")
+                values[:, columns] = window.low + np.searchsorted(cumulative, uniform, side="right")
                 left -= values[:, columns].sum(axis=1)
             if free:
-                kept = np.flatnonzero(rng.random(batch) * suffix[0].mass.max() < suffix[0].at(left))
-                values, left = values[kept], left[kept]
+                accepted = np.flatnonzero(rng.random(batch) * suffix[0].mass.max() < suffix[0].at(left))
+                values, left = values[accepted], left[accepted]
             values, left = values[: size - filled], left[: size - filled]
             for i, rest in zip(last, suffix[1:], strict=True):
-                own = self.tilted[i]
-                possible = np.arange(own.low, own.high + 1)
-                cumulative = np.cumsum(own.mass * rest.at(left[:, None] - possible), axis=1)
+                window = self.tilted[i]
+                possible = np.arange(window.low, window.high + 1)
+                cumulative = np.cumsum(window.mass * rest.at(left[:, None] - possible), axis=1)
                 uniform = rng.random((len(left), 1)) * cumulative[:, -1:]
-                values[:, i] = own.low + (cumulative <= uniform).sum(axis=1)
+                values[:, i] = window.low + (cumulative <= uniform).sum(axis=1)
                 left -= values[:, i]
             draws[filled : filled + len(left)] = values
             filled += len(left)
@@ -230,9 +230,9 @@ def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
             exponent = array + theta * index
             mass = np.exp(exponent - exponent.max())
             mass /= mass.sum()
-            own = float(mass @ index)
-            mean += own
-            variance += float(mass @ (index - own) ** 2)
+            cell_mean = float(mass @ index)
+            mean += cell_mean
+            variance += float(mass @ (index - cell_mean) ** 2)
         return np.array([mean]), np.array([variance])
 
     return float(np.clip(saddle(moments, 1, 0.25), -700.0, 700.0)[0])

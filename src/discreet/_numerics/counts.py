@@ -74,7 +74,7 @@ class CountLaw(ABC):
         return None
 
     @abstractmethod
-    def tilted(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
         """(L, c) with P(x)e^{sx} = e^c L(x) for x up to ``limit`` at least."""
 
     def at(self, which: IntArray) -> Self:
@@ -97,7 +97,7 @@ class PoissonLaw(CountLaw):
     def mode(self) -> FloatArray:
         return np.floor(self.rate)
 
-    def tilted(self, s: FloatArray, limit: float) -> tuple[PoissonLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[PoissonLaw, FloatArray]:
         return PoissonLaw(self.rate * np.exp(s)), self.rate * np.expm1(s)
 
 
@@ -131,7 +131,7 @@ class BinomialLaw(CountLaw):
     def upper(self) -> FloatArray:
         return self.size
 
-    def tilted(self, s: FloatArray, limit: float) -> tuple[BinomialLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[BinomialLaw, FloatArray]:
         raised = self.prob * np.exp(s)
         total = self.complement + raised
         log_total = np.log1p(self.prob * np.expm1(s))
@@ -197,6 +197,6 @@ class RisingLaw(CountLaw):
     def pole(self) -> tuple[FloatArray, FloatArray]:
         return self.a, self.log_q
 
-    def tilted(self, s: FloatArray, limit: float) -> tuple[RisingLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[RisingLaw, FloatArray]:
         zero = np.zeros_like(self.a)
         return RisingLaw(self.a, self.log_q + s, np.minimum(self.limit, limit), zero), self.constant

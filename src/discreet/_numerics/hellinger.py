@@ -51,7 +51,7 @@ def gap_table(a: float, n: int) -> FloatArray:
     table[:edge] = log_gamma_gap(a + counts[:edge, None], a + counts, counts[:edge, None] - counts)
     table[:, :edge] = table[:edge].T
     middle = a + 0.5 * np.arange(2 * n + 1)
-    own, shared = 0.5 * stirling_remainder(a + counts), stirling_remainder(middle)
+    half_remainder, shared = 0.5 * stirling_remainder(a + counts), stirling_remainder(middle)
     log_own = np.log(a + counts)
     columns = np.arange(edge, n + 1)
     for rows in np.array_split(columns, max(1, table.size >> 18)) if len(columns) else []:
@@ -66,34 +66,34 @@ def gap_table(a: float, n: int) -> FloatArray:
             log_square = np.where(far, logs[0] + logs[1] - 2.0 * np.log(m), log_square)
             slope = np.where(far, logs[0] - logs[1], slope)
         leading = m * (y * slope + log_square) - 0.5 * log_square
-        gap = 0.5 * leading + own[rows][:, None] + own[columns] - shared[total]
+        gap = 0.5 * leading + half_remainder[rows][:, None] + half_remainder[columns] - shared[total]
         table[rows[0] : rows[-1] + 1, edge:] = np.maximum(gap, 0.0)
     return table
 
 
 def candidate_distances(
-    prior: tuple[float, ...], rows: IntArray, given: IntArray | None = None
+    prior: tuple[float, ...], rows: IntArray, sources: IntArray | None = None
 ) -> FloatArray:
     """Hellinger distances from the posteriors of ``given`` (all ``rows`` if None) to those of ``rows``.
 
     Both hold counts; a vector may have any total.
     """
-    given = rows if given is None else given
-    distance: FloatArray = np.zeros((len(given), len(rows)))
-    blocks = np.array_split(np.arange(len(given)), max(1, distance.size >> 18))
-    most = int(max(rows.max(), given.max()))
+    sources = rows if sources is None else sources
+    distance: FloatArray = np.zeros((len(sources), len(rows)))
+    blocks = np.array_split(np.arange(len(sources)), max(1, distance.size >> 18))
+    most = int(max(rows.max(), sources.max()))
     for a in sorted(set(prior)):
         table = gap_table(a, most)
-        for own, column, target in zip(prior, given.T, rows.T, strict=True):
-            if own == a:
+        for source_totals, column, target in zip(prior, sources.T, rows.T, strict=True):
+            if source_totals == a:
                 for block in blocks:
                     distance[block] += table[column[block]][:, target]
-    totals, own = rows.sum(axis=1), given.sum(axis=1)
-    if (totals != own[0]).any() or (own != own[0]).any():
+    totals, source_totals = rows.sum(axis=1), sources.sum(axis=1)
+    if (totals != source_totals[0]).any() or (source_totals != source_totals[0]).any():
         whole = sum(prior)
         for block in blocks:
-            apart = own[block].astype(np.float64)[:, None] - totals
-            distance[block] -= log_gamma_gap(whole + own[block][:, None], whole + totals, apart)
+            apart = source_totals[block].astype(np.float64)[:, None] - totals
+            distance[block] -= log_gamma_gap(whole + source_totals[block][:, None], whole + totals, apart)
         np.maximum(distance, 0.0, out=distance)
     for block in blocks:
         distance[block] = from_gap(distance[block])

@@ -23,7 +23,7 @@ def neighbouring_rows(rows: IntArray) -> IntArray:
     order, as :func:`discreet._numerics.count_vectors.compositions` gives them."""
     n, k = int(rows[0].sum()), rows.shape[1]
     ways = np.array([[math.comb(m + later, later) for m in range(n + 1)] for later in range(k - 1, 0, -1)])
-    found = []
+    pairs = []
     for i, j in itertools.combinations(range(k), 2):
         source = np.flatnonzero(rows[:, i] > 0)
         moved = rows[source].copy()
@@ -33,8 +33,8 @@ def neighbouring_rows(rows: IntArray) -> IntArray:
         left = n - np.cumsum(moved, axis=1) + moved
         level = np.arange(k - 1)
         rank = (ways[level, left[:, :-1]] - ways[level, left[:, 1:]]).sum(axis=1)
-        found.append(np.stack([rank, source], axis=1))
-    return np.concatenate(found)
+        pairs.append(np.stack([rank, source], axis=1))
+    return np.concatenate(pairs)
 
 
 def log_normalisers(log_weights: FloatArray) -> FloatArray:

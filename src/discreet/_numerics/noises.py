@@ -178,15 +178,15 @@ class LatticeNoise(_Kinked):
         k, rows = x.shape[-1], int(np.prod(x.shape[:-1]))
         rate = max(1 / float(self.scale), 1e-17 * k)  # beyond, sums leave 64 bits
         mode = max(0, math.ceil((k * math.exp(-rate) - 1) / -math.expm1(-rate)))
-        kept = np.empty((0, k), dtype=np.int64)
-        while len(kept) < rows:
-            free = np.floor(rng.standard_exponential((2 * (rows - len(kept)) + 8, k)) / rate)
+        noise = np.empty((0, k), dtype=np.int64)
+        while len(noise) < rows:
+            free = np.floor(rng.standard_exponential((2 * (rows - len(noise)) + 8, k)) / rate)
             sums = np.append(free.sum(axis=1), mode)
             log_p = gammaln(sums + k) - gammaln(sums + 1) - rate * sums
             accepted = rng.standard_exponential(len(free)) >= log_p[-1] - log_p[:-1]
-            kept = np.concatenate([kept, free[accepted].astype(np.int64)])[:rows]
-        composition = rng.multinomial(kept.sum(axis=1), rng.dirichlet(np.ones(k), rows))
-        return np.asarray(x + (kept - composition).reshape(x.shape))
+            noise = np.concatenate([noise, free[accepted].astype(np.int64)])[:rows]
+        composition = rng.multinomial(noise.sum(axis=1), rng.dirichlet(np.ones(k), rows))
+        return np.asarray(x + (noise - composition).reshape(x.shape))
 
 
 class Laplace(_Kinked):
@@ -295,13 +295,13 @@ class DiscreteGaussian(_Bell):
         """Rejection from two-sided geometric noise of a like spread (Canonne, Kamath and Steinke 2020)."""
         shape = self._shape(x)
         sigma = np.broadcast_to(self.scale, shape).ravel()
-        t, found = np.floor(sigma) + 1, np.full(sigma.size, np.nan)
-        while (left := np.flatnonzero(np.isnan(found))).size:
+        t, noise = np.floor(sigma) + 1, np.full(sigma.size, np.nan)
+        while (left := np.flatnonzero(np.isnan(noise))).size:
             v = DiscreteLaplace(t[left]).draw(np.zeros(left.size), rng)
             gap = (np.abs(v) - sigma[left] ** 2 / t[left]) / sigma[left]
             keep = rng.random(left.size) < np.exp(-0.5 * gap**2)
-            found[left[keep]] = v[keep]
-        return np.asarray(x + found.reshape(shape))
+            noise[left[keep]] = v[keep]
+        return np.asarray(x + noise.reshape(shape))
 
 
 class RoundedGaussian(GaussianNoise):
@@ -458,8 +458,8 @@ class Partly(_Wrapped):
         object.__setattr__(self, "scale", np.where(shown, self.noise.scales(len(shown)), np.nan))
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
-        said = self.noise.log_prob(z, x, np.where(np.isnan(scale), 1.0, scale))
-        return np.asarray(np.where(np.isnan(scale), 0.0, said))
+        log_density = self.noise.log_prob(z, x, np.where(np.isnan(scale), 1.0, scale))
+        return np.asarray(np.where(np.isnan(scale), 0.0, log_density))
 
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
         ratio = self.noise.relative(z, x, at, np.where(np.isnan(scale), 1.0, scale))

@@ -164,13 +164,13 @@ class Sums:
         for _ in range(2, orders + 1):
             power = power * gap
             moments.append(self.sum(power))
-        found = np.stack([self.offset, *moments[2:]])
+        cumulants = np.stack([self.offset, *moments[2:]])
         for order in range(4, orders + 1):
             for j in range(2, order - 1):
-                found[order - 1] -= math.comb(order - 1, j - 1) * found[j - 1] * moments[order - j]
-        return found[:orders]
+                cumulants[order - 1] -= math.comb(order - 1, j - 1) * cumulants[j - 1] * moments[order - j]
+        return cumulants[:orders]
 
-    def tilted(self, s: FloatArray) -> Sums:
+    def tilt(self, s: FloatArray) -> Sums:
         """Terms e^{f + s(x − around)}, s one number for each problem."""
         return Sums(self.panels, self.x, self.log_term + s[self.local][:, None] * self.away, self.around)
 
@@ -197,8 +197,8 @@ class Sums:
         """
         begin, real = self._bounds
         mass = (self.weight if weight is None else weight)[real]
-        every = [mass[start:end] for start, end in pairwise(begin)]
-        return [law / law.sum() for law in every]
+        masses = [mass[start:end] for start, end in pairwise(begin)]
+        return [law / law.sum() for law in masses]
 
     def rows(self, which: IntArray) -> FloatArray:
         """The same for some problems, in the rows of an array, padded with zeros."""
@@ -276,15 +276,15 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
     counts = np.zeros((len(low), depth + 2), dtype=np.int64)  # column 0: what is left of sixteen
     counts[:, 0] = partial > 0
     for j in range(depth + 1):
-        own = level == j
-        counts[own, j + 1] = sixteens[own] // 2**j
+        same = level == j
+        counts[same, j + 1] = sixteens[same] // 2**j
         smaller = level > j
         counts[smaller, j + 1] = (sixteens[smaller] // 2**j) % 2
         if graded:
             counts[smaller, j + 1] += 2 if j == 0 else 1
     if graded:
-        own = level > 0
-        counts[own, level[own] + 1] -= 1
+        above_zero = level > 0
+        counts[above_zero, level[above_zero] + 1] -= 1
     widths = np.broadcast_to(np.append(0, _NODES << np.arange(depth + 1)), counts.shape).copy().astype(float)
     widths[:, 0] = partial
     per_segment = counts.sum(axis=1)
