@@ -122,6 +122,7 @@ class Study:
     0.4
     >>> str(study.account().remaining)
     'ε = 0.6'
+    >>> folder.cleanup()
     """
 
     def __init__(
