@@ -129,8 +129,8 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         usage: Any = error  # click's own error, whichever click typer brings
         if hasattr(usage, "format_message"):
             command = usage.ctx.command_path if getattr(usage, "ctx", None) else "discreet"
-            said = usage.format_message().rstrip(".")
-            report("error", "UsageError", f"{said}. Try '{command} --help'.")
+            message = usage.format_message().rstrip(".")
+            report("error", "UsageError", f"{message}. Try '{command} --help'.")
             return USAGE
         if os.environ.get("DISCREET_DEBUG"):
             raise

@@ -75,10 +75,10 @@ class Commands(CommandGroup):
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
         """Return every command with what it does, without loading a question."""
-        known = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
-        known["plan"] = _PLAN_HELP.partition("\n")[0]
+        help_texts = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
+        help_texts["plan"] = _PLAN_HELP.partition("\n")[0]
         return [
-            (name, known[name] if name in known else sentence_of(name))
+            (name, help_texts[name] if name in help_texts else sentence_of(name))
             for name in self.list_commands(context)
         ]
 
@@ -116,10 +116,10 @@ def _make_command(
 
 def _fields(question: type[Question]) -> tuple[dict[str, Parameter], list[inspect.Parameter]]:
     """The fields of a question that can be written, by name, and their options."""
-    written = {one.name: one for one in question.parameters() if not one.python}
+    written = {parameter.name: parameter for parameter in question.parameters() if not parameter.python}
     subject = question.subject()
     first = [_argument(written[subject])] if subject in written else []
-    return written, [*first, *(_option(one) for name, one in written.items() if name != subject)]
+    return written, [*first, *(_option(parameter) for name, parameter in written.items() if name != subject)]
 
 
 def _argument(one: Parameter) -> inspect.Parameter:
@@ -160,7 +160,7 @@ def _plan_command(kind: str, question: type[Question]) -> Any:
 
         guessed = None if guess is None else OPTIONS.read(guess, "--guess")
         asked = question.from_text(_texts(written, given))
-        found = discreet.plan(
+        plan = discreet.plan(
             asked,
             schema,
             epsilon=asked.epsilon,
@@ -170,10 +170,13 @@ def _plan_command(kind: str, question: type[Question]) -> Any:
             level=level,
             guess=guessed,
         )
-        print_found(found.to_dict(), as_json, str(found))
+        print_found(plan.to_dict(), as_json, str(plan))
 
     first, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
-    listed = (_keyword(one.name, one.annotation, one.default) for one in (first, *options, *common))
+    listed = (
+        _keyword(parameter.name, parameter.annotation, parameter.default)
+        for parameter in (first, *options, *common)
+    )
     return _make_command(kind, f"Plan {kind}: {sentence_of(kind)}", run, listed)
 
 
@@ -223,12 +226,15 @@ def _question_command(name: str, question: type[Question]) -> Any:
             note(f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release")
 
     first, second, *common, _ = inspect.signature(run, eval_str=True).parameters.values()
-    taken = {one.name for one in common} | {"file", "schema", "json", "help"}
+    taken = {parameter.name for parameter in common} | {"file", "schema", "json", "help"}
     if clash := taken & set(written):
         raise InvalidInputError(
             f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
         )
-    listed = (_keyword(one.name, one.annotation, one.default) for one in (first, second, *options, *common))
+    listed = (
+        _keyword(parameter.name, parameter.annotation, parameter.default)
+        for parameter in (first, second, *options, *common)
+    )
     return _make_command(name, f"{question.sentence}\n\n{_ONCE}", run, listed)
 
 
@@ -263,7 +269,7 @@ def _metavar(one: Parameter) -> str:
 def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, as texts."""
     texts: dict[str, Any] = {}
-    for name, one in written.items():
+    for name, parameter in written.items():
         value = given[name]
         if isinstance(value, bool):
             value = "yes" if value else "no"
@@ -271,10 +277,12 @@ def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[s
             value = ("\n" if any("," in part for part in value) else ",").join(value) or None
         if value is not None and not value.strip():
             # Not as if it were left out: an empty --by "$GROUP" must not change what is asked.
-            example = f", such as {one.example}" if one.example else ""
-            raise InvalidInputError(f"{one.option} is empty; give a value{example}, or leave it out")
-        if value is not None and one.choices and value not in one.choices:
-            raise InvalidInputError(f"{one.option} {value!r} is unknown{nearest(value, one.choices)}")
+            example = f", such as {parameter.example}" if parameter.example else ""
+            raise InvalidInputError(f"{parameter.option} is empty; give a value{example}, or leave it out")
+        if value is not None and parameter.choices and value not in parameter.choices:
+            raise InvalidInputError(
+                f"{parameter.option} {value!r} is unknown{nearest(value, parameter.choices)}"
+            )
         if value is not None:
             texts[name] = value
     return texts

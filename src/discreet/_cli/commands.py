@@ -75,8 +75,8 @@ def _show(
             print_text(f"Signature {signature.name!r}: not checked.")
         return
     tables = {name: answer.shown_table(level) for name, answer in answers_of(result).items()}
-    told = {"signature": "not checked"} if signature.exists() else {}
-    print_json({"level": level, "table": tables.get("", tables), **told, **json.loads(text)})
+    signed = {"signature": "not checked"} if signature.exists() else {}
+    print_json({"level": level, "table": tables.get("", tables), **signed, **json.loads(text)})
 
 
 def _read(file: Path) -> tuple[str, Any]:
@@ -119,9 +119,9 @@ def _run(
 
     declared = read_study(file)
     if price:
-        found = declared.open().price(declared.questions)
-        print_found(found.to_dict(), as_json, str(found))
-        if not found.fits:
+        quote = declared.open().price(declared.questions)
+        print_found(quote.to_dict(), as_json, str(quote))
+        if not quote.fits:
             raise typer.Exit(REFUSED)
         return
     count = itertools.count(1)
@@ -145,8 +145,8 @@ def _run(
     account = result.account
     assert account is not None
     if as_json:
-        made = {"study": str(folder / "study.json"), "report": str(folder / "report.html")}
-        print_json({**made, "budget": account.to_dict()})
+        files = {"study": str(folder / "study.json"), "report": str(folder / "report.html")}
+        print_json({**files, "budget": account.to_dict()})
         return
     print_answers(result)
     note(f"Spent {account.spent} of {account.cap}. Saved to {folder}")
@@ -162,12 +162,12 @@ def _split(
     """
     from discreet.study.study import read_study
 
-    found = read_study(file).split
-    if found is None:
+    division = read_study(file).split
+    if division is None:
         raise InvalidInputError(
             'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
         )
-    print_found(found.to_dict(), as_json, str(found))
+    print_found(division.to_dict(), as_json, str(division))
 
 
 def _report(
@@ -271,18 +271,20 @@ def _audit(
 
     parameters = SERIES.read(prior, "--prior")
     with new_file(csv, force, "--csv") as write_csv, new_file(plot, force, "--plot") as write_plot:
-        given = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
-        found = discreet.audit(discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **given))
+        extra = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
+        result = discreet.audit(
+            discreet.mechanism(mechanism, prior=parameters, n=n, epsilon=epsilon, **extra)
+        )
         if csv is not None:
-            rows = zip(*found.profile(), strict=True)
+            rows = zip(*result.profile(), strict=True)
             write_csv("epsilon,delta\n" + "".join(f"{float(e)!r},{float(d)!r}\n" for e, d in rows))
         if plot is not None:
-            write_plot(picture(discreet.plots.profile(found), plot))
-    print_found(_audit_document(found), as_json, str(found))
+            write_plot(picture(discreet.plots.profile(result), plot))
+    print_found(_audit_document(result), as_json, str(result))
     for path in (csv, plot):
         if path is not None:
             note(f"Saved to {path}")
-    if not found.holds:
+    if not result.holds:
         raise typer.Exit(LOSS)
 
 

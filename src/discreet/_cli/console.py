@@ -53,8 +53,8 @@ class CommandGroup(TyperGroup):
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
         """Every command with what it does."""
-        found = ((name, self.get_command(context, name)) for name in self.list_commands(context))
-        return [(name, command.get_short_help_str(1000)) for name, command in found if command is not None]
+        commands = ((name, self.get_command(context, name)) for name in self.list_commands(context))
+        return [(name, command.get_short_help_str(1000)) for name, command in commands if command is not None]
 
     def format_commands(self, context: Any, formatter: Any) -> None:
         """The commands with whole sentences, wrapped between words."""
@@ -63,9 +63,11 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         """The command of this name, or the nearest name."""
-        name, known = arguments[0], self.list_commands(context)
-        if name not in known and not name.startswith("-") and not context.resilient_parsing:
-            raise InvalidInputError(f"{context.command_path} has no command {name!r}{nearest(name, known)}")
+        name, commands = arguments[0], self.list_commands(context)
+        if name not in commands and not name.startswith("-") and not context.resilient_parsing:
+            raise InvalidInputError(
+                f"{context.command_path} has no command {name!r}{nearest(name, commands)}"
+            )
         return super().resolve_command(context, arguments)
 
 

@@ -149,10 +149,10 @@ def _history(
     with new_file(csv, force, "--csv") as write:
         with _open(ledger) as book:
             entries = book.history(dataset)
-        known = {"create", "cap", "charge"}.union(*map(_kinds, entries))
+        kinds = {"create", "cap", "charge"}.union(*map(_kinds, entries))
         for name in kind or ():
-            if name not in known:
-                raise InvalidInputError(f"--kind {name!r} is not in this history{nearest(name, known)}")
+            if name not in kinds:
+                raise InvalidInputError(f"--kind {name!r} is not in this history{nearest(name, kinds)}")
         entries = [
             entry
             for entry in entries
@@ -194,13 +194,14 @@ def _moment(text: str | None, option: str, days: int) -> datetime:
     if text is None:
         return (datetime.max if days else datetime.min).replace(tzinfo=UTC)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInputError(
             f"{option} {text!r} must be a day, such as 2026-01-31, or a time of it"
         ) from None
     whole = len(text.strip()) <= len("2026-01-31")
-    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
     return moment + timedelta(days=days) if whole else moment
 
 
@@ -229,14 +230,14 @@ def _price(
             account = book.show(dataset)
             relation, part = Relation(account.relation), asked.delta or Fraction(0)
             asked = discreet.Guarantee(asked.epsilon, relation, unit=account.unit, exact_delta=part)
-        found = book.price(dataset, asked)
+        quote = book.price(dataset, asked)
     if as_json:
-        print_json(found.to_dict())
+        print_json(quote.to_dict())
     else:
-        verdict = "yes" if found.fits else "no"
-        rows = [["asked", str(found.asked)], ["spent", str(found.spent)], ["cap", str(found.cap)]]
-        print_table(["", found.dataset], [*rows, ["fits", verdict]])
-    if not found.fits:
+        verdict = "yes" if quote.fits else "no"
+        rows = [["asked", str(quote.asked)], ["spent", str(quote.spent)], ["cap", str(quote.cap)]]
+        print_table(["", quote.dataset], [*rows, ["fits", verdict]])
+    if not quote.fits:
         raise typer.Exit(REFUSED)
 
 
@@ -251,12 +252,17 @@ def _verify(
 ) -> None:
     """Recompute every hash and every sum; names the first row that is wrong."""
     if file is not None:
-        found = discreet.Ledger.verify_export(file, expect=expect or ())
+        verification = discreet.Ledger.verify_export(file, expect=expect or ())
     else:
         with _open(ledger) as book:
-            found = book.verify(expect=expect or ())
-    notes = (f"note: {text}" for text in found.notes)
-    print_found(found.to_dict(), as_json, f"sound: {found.entries} entries, head {found.head}", *notes)
+            verification = book.verify(expect=expect or ())
+    notes = (f"note: {text}" for text in verification.notes)
+    print_found(
+        verification.to_dict(),
+        as_json,
+        f"sound: {verification.entries} entries, head {verification.head}",
+        *notes,
+    )
 
 
 def _export(
@@ -267,8 +273,8 @@ def _export(
 ) -> None:
     """Verify the ledger and write all of it to a file: a line of JSON per entry."""
     with _open(ledger) as book:
-        found = book.export(out, overwrite=force)
-    print_found(found.to_dict(), as_json, f"{found.entries} entries, head {found.head}")
+        export = book.export(out, overwrite=force)
+    print_found(export.to_dict(), as_json, f"{export.entries} entries, head {export.head}")
     if not as_json:
         note(f"Saved to {out}")
 

@@ -81,7 +81,7 @@ class Row:
 def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
     """How many decimals show two digits of the narrowest interval, once numbers are times ``factor``."""
     widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
-    width = factor * min((one for one in widths if one > 0), default=1e-6)
+    width = factor * min((width for width in widths if width > 0), default=1e-6)
     return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
 
 
@@ -126,15 +126,15 @@ class Figure:
 
     def places(self) -> dict[str, tuple[float, int]]:
         """Where the nodes of the graph stand: across, from 0 to 1, and in which layer."""
-        found: dict[str, tuple[float, int]] = {}
+        places: dict[str, tuple[float, int]] = {}
         for depth, layer in enumerate(self.graph):
-            ordered = sorted(layer, key=lambda node: [found[name][0] for name in node[1]] or [0.0])
-            found |= {name: ((i + 0.5) / len(layer), depth) for i, (name, _) in enumerate(ordered)}
-        return found
+            ordered = sorted(layer, key=lambda node: [places[name][0] for name in node[1]] or [0.0])
+            places |= {name: ((i + 0.5) / len(layer), depth) for i, (name, _) in enumerate(ordered)}
+        return places
 
     def arrows(self) -> list[tuple[str, str]]:
         """From which node to which."""
-        return [(one, name) for layer in self.graph for name, given in layer for one in given]
+        return [(parent, name) for layer in self.graph for name, parents in layer for parent in parents]
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,11 @@ def groups_table(
         caption = f"Share of {values[1]} within each {given}"
     else:
         for i, value in enumerate(values[:wide]):
-            own = rows[i : each * shown : each]
+            column = rows[i : each * shown : each]
             columns[str(value)] = [
                 written(row.mean, digits=3)
                 + (f" ({written(row.low, row.high, digits=3)})" if each < 4 else "")
-                for row in own
+                for row in column
             ]
         caption = f"Shares within each {given}" + (f", with {within}s" if each < 4 else "")
     left_out = [f"{len(groups) - shown:,} more groups"] if len(groups) > shown else []
@@ -221,11 +221,11 @@ def kept(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
 
     @wraps(method)
     def by_level(self: Any, level: float = 0.95) -> list[T]:
-        known = self.__dict__.setdefault(f"_kept_{method.__name__}", {})
+        results = self.__dict__.setdefault(f"_kept_{method.__name__}", {})
         asked = as_probability(level)
-        if asked not in known:
-            known[asked] = method(self, asked)
-        return list(known[asked])
+        if asked not in results:
+            results[asked] = method(self, asked)
+        return list(results[asked])
 
     return by_level
 
@@ -547,8 +547,8 @@ class Answer(Charged, Estimates):
 
     def document(self) -> dict[str, Any]:
         """The document as a mapping: format, version, checksum and content."""
-        found: dict[str, Any] = json.loads(self.to_json())
-        return found
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
 
     def checksum(self) -> str:
         return checksum(json.loads(json.dumps(self.content())))
@@ -568,16 +568,16 @@ class Answer(Charged, Estimates):
                 raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
             if written_in > 1 and set(written) != set(content):
                 raise ValueError(f"it lacks {min(set(written) - set(content))!r}")
-            named, made = getattr(read, "column", None), getattr(read, "versions", {})
-            if not isinstance(named, str | None) or not isinstance(made, dict):
+            named, versions = getattr(read, "column", None), getattr(read, "versions", {})
+            if not isinstance(named, str | None) or not isinstance(versions, dict):
                 raise ValueError("column or versions is malformed")
             if "private" in written and content["private"] is not written["private"]:
                 raise ValueError("it is stamped otherwise than its guarantee says")
             read.check_parts()
             return (read.upgrade() if written_in == 1 else read).check_guarantee(complete=written_in == 1)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            said = printable(str(error))[:300]
-            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {said}") from None
+            reason = printable(str(error))[:300]
+            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {reason}") from None
 
     def upgrade(self) -> Self:
         """Return an answer of format version 1 with its guarantee as it is written now."""

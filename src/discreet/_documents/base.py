@@ -40,15 +40,15 @@ def read_versioned(text: str, kind: str, version: int) -> tuple[int, dict[str, A
     document = parse(text)
     if document["format"] != kind:
         raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")
-    found = document.get("version")
-    if type(found) is not int or not 1 <= found <= version:
+    written = document.get("version")
+    if type(written) is not int or not 1 <= written <= version:
         raise CorruptReleaseError(
-            f"release version {found!r} is unknown; this program reads up to {version}: update discreet"
+            f"release version {written!r} is unknown; this program reads up to {version}: update discreet"
         )
     content = document.get("release")
     if not isinstance(content, dict) or document.get("checksum") != checksum(content):
         raise CorruptReleaseError("the release was edited or cut: its checksum does not match")
-    return found, content
+    return written, content
 
 
 def checksum(content: Mapping[str, Any]) -> str:

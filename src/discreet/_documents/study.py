@@ -93,7 +93,11 @@ class StudyResult:
 
 def _with_receipt(entry: Mapping[str, Any]) -> Any:
     answer = load_answer(json.dumps(entry["answer"]))
-    kept: dict[str, Any] = dict(entry["receipt"])
-    kept |= {name: Budget.from_dict(kept[name]) for name in ("charged", "spent", "cap")}
-    kept |= {"guarantee": answer.guarantee.to_dict(), "result": answer.to_json().encode(), "repeated": False}
-    return replace(answer, receipt=Receipt(**kept))
+    receipt: dict[str, Any] = dict(entry["receipt"])
+    receipt |= {name: Budget.from_dict(receipt[name]) for name in ("charged", "spent", "cap")}
+    receipt |= {
+        "guarantee": answer.guarantee.to_dict(),
+        "result": answer.to_json().encode(),
+        "repeated": False,
+    }
+    return replace(answer, receipt=Receipt(**receipt))

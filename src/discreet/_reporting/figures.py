@@ -48,7 +48,7 @@ def frame_of(figure: Figure) -> Frame | None:
     if not rows:
         return None
     percent = all(row.share for row in rows)
-    draws = [value for one in figure.series for value in one.draws]
+    draws = [value for series in figure.series for value in series.draws]
     ticks = _ticks(
         min([*(row.low or 0.0 for row in rows), *draws]), max([*(row.high or 0.0 for row in rows), *draws])
     )
@@ -86,11 +86,13 @@ def drawing(figure: Figure | None) -> str:
     key = ["bar: 95 % interval", "dot: mean"]
     if dense:
         key.append("curve: density")
-        key += ["dashed: if the noise were ignored"] * any(one.plug_in is not None for one in figure.series)
-        key += ["dashed: prior"] * any(one.prior is not None for one in figure.series)
-        key += ["ticks: released draws"] * any(one.draws for one in figure.series)
-    said = f"{figure.title}. {'; '.join(key).capitalize()}."
-    return graph + _figure([*frame.drawn(y), *marks], y + 26, figure.title + ", as in the table", said)
+        key += ["dashed: if the noise were ignored"] * any(
+            series.plug_in is not None for series in figure.series
+        )
+        key += ["dashed: prior"] * any(series.prior is not None for series in figure.series)
+        key += ["ticks: released draws"] * any(series.draws for series in figure.series)
+    caption = f"{figure.title}. {'; '.join(key).capitalize()}."
+    return graph + _figure([*frame.drawn(y), *marks], y + 26, figure.title + ", as in the table", caption)
 
 
 def _graph(figure: Figure) -> str:
@@ -120,8 +122,8 @@ def _graph(figure: Figure) -> str:
         letters = int((widths[name] - 8) / 7)
         text = name if len(name) <= letters else name[: max(letters - 1, 1)] + "…"
         marks.append(f'<text x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle">{escape(text)}</text>')
-    said = "An arrow leads from a column to one that depends on it"
-    return _figure(marks, 78 * len(figure.graph) - 24, f"{figure.title}: {said.lower()}", f"{said}.")
+    caption = "An arrow leads from a column to one that depends on it"
+    return _figure(marks, 78 * len(figure.graph) - 24, f"{figure.title}: {caption.lower()}", f"{caption}.")
 
 
 def _show(figure: Figure) -> list[Row]:

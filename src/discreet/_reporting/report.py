@@ -88,8 +88,8 @@ def meaning(guarantee: Guarantee) -> Meaning | None:
         return None
     with suppress(TooLargeError):
         right = math.ceil(50 * (1 + guarantee.delta_at(0)) - 1e-9)
-        known = guarantee.exact_epsilon is not None and guarantee.epsilon < 700
-        return Meaning(right, math.exp(guarantee.epsilon) if known else None, guarantee.relation.rest)
+        is_bounded = guarantee.exact_epsilon is not None and guarantee.epsilon < 700
+        return Meaning(right, math.exp(guarantee.epsilon) if is_bounded else None, guarantee.relation.rest)
     return None
 
 
@@ -144,18 +144,20 @@ def _page(result: Any, title: str | None, day: date) -> str:
 def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:
     """The answers by their headings, each with the question as it was asked, and the account that paid."""
     if isinstance(result, StudyResult):
-        return {name: (one, result.questions[name]) for name, one in result.answers.items()}, result.account
+        return {
+            name: (answer, result.questions[name]) for name, answer in result.answers.items()
+        }, result.account
     if isinstance(result, Answer):
         return {"Result": (result, {})}, None
     named = dict(result) if isinstance(result, Mapping) else {}
     if isinstance(result, list | tuple):
-        named = {f"Result {index}": one for index, one in enumerate(result, 1)}
-    if not named or not all(isinstance(one, Answer) for one in named.values()):
+        named = {f"Result {index}": answer for index, answer in enumerate(result, 1)}
+    if not named or not all(isinstance(answer, Answer) for answer in named.values()):
         raise InvalidInputError(
             "report takes an answer, a list or a mapping of answers, or the result of a study; got "
             f"{type(result).__name__}"
         )
-    return {str(name): (one, {}) for name, one in named.items()}, None
+    return {str(name): (answer, {}) for name, answer in named.items()}, None
 
 
 def _heading(name: str, question: Mapping[str, Any], labels: Labels) -> str:
@@ -263,13 +265,13 @@ def _section(heading: str, answer: Answer, labels: Labels) -> str:
 
 def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     """How a result was made, what it promises alone, and its receipt."""
-    known = dict([*answer.words().facts, *_question_text(question)])
-    known["Guarantee"] = str(answer.guarantee)
+    details = dict([*answer.words().facts, *_question_text(question)])
+    details["Guarantee"] = str(answer.guarantee)
     if len(answer.guarantee.assumptions):
-        known["Assumed"] = "; ".join(answer.guarantee.assumptions)
+        details["Assumed"] = "; ".join(answer.guarantee.assumptions)
     if answer.guarantee.basis:
-        known["Why it holds"] = _proof(answer.guarantee.basis)
-    parts = [f"<h3>{escape(heading)}</h3>", facts(known.items(), styled=False)]
+        details["Why it holds"] = _proof(answer.guarantee.basis)
+    parts = [f"<h3>{escape(heading)}</h3>", facts(details.items(), styled=False)]
     receipt = (
         "none came with this document. If the release was charged to a ledger, its holder can add it: "
         "<code>discreet report FILE --ledger URL</code>."
@@ -283,14 +285,16 @@ def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
 def _promise(guarantee: Guarantee) -> str:
     if not guarantee.is_private:
         return f'<div class="promise alarm"><p><strong>{escape(guarantee.meaning())}</strong></p></div>'
-    said = [f"<strong>{escape(str(guarantee))}</strong>", escape(guarantee.meaning())]
-    meant = meaning(guarantee)
-    if meant is not None:
-        said.insert(0, f"In plain words: {escape(meant.sentence[0].lower() + meant.sentence[1:])}")
-    said += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
+    sentences = [f"<strong>{escape(str(guarantee))}</strong>", escape(guarantee.meaning())]
+    explanation = meaning(guarantee)
+    if explanation is not None:
+        sentences.insert(
+            0, f"In plain words: {escape(explanation.sentence[0].lower() + explanation.sentence[1:])}"
+        )
+    sentences += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
     if guarantee.basis:
-        said.append(f"Why it holds: {escape(_proof(guarantee.basis))}.")
-    return '<div class="promise">' + "".join(f"<p>{text}</p>" for text in said) + "</div>"
+        sentences.append(f"Why it holds: {escape(_proof(guarantee.basis))}.")
+    return '<div class="promise">' + "".join(f"<p>{text}</p>" for text in sentences) + "</div>"
 
 
 def _proof(basis: str) -> str:
@@ -298,20 +302,20 @@ def _proof(basis: str) -> str:
 
     return re.sub(
         r"proofs/([\w-]+)\.md",
-        lambda found: f"the proof “{found[1].replace('-', ' ').capitalize()}” of the documentation",
+        lambda match: f"the proof “{match[1].replace('-', ' ').capitalize()}” of the documentation",
         basis,
     )
 
 
 def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The question as it was asked: by its fields, or as it stands where it is of another version."""
-    given = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
-    if not given:
+    fields = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
+    if not fields:
         return []
     try:
-        return question_of(str(question.get("kind", "proportion")), given).describe()
+        return question_of(str(question.get("kind", "proportion")), fields).describe()
     except InvalidInputError:
-        return [(key, in_words(value)) for key, value in given.items()]
+        return [(key, in_words(value)) for key, value in fields.items()]
 
 
 # ---- the results -------------------------------------------------------------------------------------------
@@ -362,8 +366,12 @@ def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str], label
 
 
 def _reading(answers: Sequence[Answer]) -> str:
-    said = dict.fromkeys(text for answer in answers for text in answer.words().reading)
-    return "<h3>How to read the figures</h3>\n" + "".join(f"<p>{escape(text)}</p>\n" for text in said) + _FREE
+    explanations = dict.fromkeys(text for answer in answers for text in answer.words().reading)
+    return (
+        "<h3>How to read the figures</h3>\n"
+        + "".join(f"<p>{escape(text)}</p>\n" for text in explanations)
+        + _FREE
+    )
 
 
 def _verification(answers: Sequence[Answer]) -> str:
@@ -373,33 +381,35 @@ def _verification(answers: Sequence[Answer]) -> str:
 
 def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     """A paragraph that can be pasted into a paper."""
-    made: Mapping[str, str] = next((found for one in answers if (found := getattr(one, "versions", {}))), {})
-    software = f"discreet {made.get('discreet', __version__)}"
-    kinds = list(dict.fromkeys(one.words().name for one in answers))
+    versions: Mapping[str, str] = next(
+        (value for answer in answers if (value := getattr(answer, "versions", {}))), {}
+    )
+    software = f"discreet {versions.get('discreet', __version__)}"
+    kinds = list(dict.fromkeys(answer.words().name for answer in answers))
     what = kinds[0] if len(kinds) == 1 else f"{len(kinds)} results"
     were = " were" if len(kinds) > 1 else ":"
-    said = [f"{what}{were} released under differential privacy with the program {software}."]
+    sentences = [f"{what}{were} released under differential privacy with the program {software}."]
     if account is not None:
-        said.append(
+        sentences.append(
             f"Everything released about the dataset “{account.dataset}” together satisfies {account.spent} "
             f"({account.relation}), of a budget of {account.cap} that was fixed beforehand; each release was "
             "charged to a ledger before it left."
         )
     else:
-        said += [f"{one.words().name} satisfies {one.guarantee}." for one in answers]
-    said.append(
+        sentences += [f"{answer.words().name} satisfies {answer.guarantee}." for answer in answers]
+    sentences.append(
         "Levels, bounds, priors and privacy parameters were declared and not read from the data. Noise was "
         "drawn as exact integers from the random numbers of the operating system. Credible intervals (95 %) "
         "account for sampling and, where stated, for the noise of privacy."
     )
-    return f"<h3>Methods, for a paper</h3>\n<p>{escape(' '.join(said))}</p>"
+    return f"<h3>Methods, for a paper</h3>\n<p>{escape(' '.join(sentences))}</p>"
 
 
 def _citation(heading: str, answers: Sequence[Answer], day: date) -> str:
     items = []
     for answer in answers:
-        made = getattr(answer, "versions", {})
-        software = f"discreet {made.get('discreet', '')}".strip()
+        versions = getattr(answer, "versions", {})
+        software = f"discreet {versions.get('discreet', '')}".strip()
         text = f"“{heading}”. {answer.words().name}. Released with {software} under {answer.guarantee}"
         receipt = "" if answer.receipt is None else f"; ledger entry {answer.receipt.hash}"
         items.append(f"<li>{escape(f'{text}; document {answer.checksum()}{receipt}.')}</li>")

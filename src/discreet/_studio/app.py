@@ -121,10 +121,10 @@ def bound(port: int) -> socket.socket:
         listening.bind((LOOPBACK, port))
     except OSError as error:
         listening.close()
-        said = f"cannot be used: {error.strerror}"
+        reason = f"cannot be used: {error.strerror}"
         if error.errno == errno.EADDRINUSE:
-            said = "is in use by another program; choose another, or leave it out for a free one"
-        raise InvalidInputError(f"port={port} {said}") from None
+            reason = "is in use by another program; choose another, or leave it out for a free one"
+        raise InvalidInputError(f"port={port} {reason}") from None
     return listening
 
 

@@ -58,14 +58,17 @@ def kinds() -> dict[str, type[Question]]:
     return {
         kind: cls
         for kind, cls in QUESTIONS.items()
-        if not any(one.required and one.python for one in cls.parameters())
+        if not any(parameter.required and parameter.python for parameter in cls.parameters())
     }
 
 
 def written(cls: type[Question]) -> list[Parameter]:
     """The parameters that can be written, what is particular to this kind of question first."""
-    own = vars(cls).get("__annotations__", {})
-    return sorted((one for one in cls.parameters() if not one.python), key=lambda one: one.name not in own)
+    particular = vars(cls).get("__annotations__", {})
+    return sorted(
+        (parameter for parameter in cls.parameters() if not parameter.python),
+        key=lambda one: one.name not in particular,
+    )
 
 
 def slot(name: str) -> str:
@@ -77,8 +80,8 @@ def slot(name: str) -> str:
 def first_texts(kind: str, schema: Schema) -> Mapping[str, str] | None:
     """Fields of a question of this kind that a schema allows, to begin with; None if none was found."""
     cls = kinds()[kind]
-    known = {one.name: one for one in written(cls)}
-    subject = known.get(cls.subject() or "")
+    parameters = {parameter.name: parameter for parameter in written(cls)}
+    subject = parameters.get(cls.subject() or "")
     for place in _places(subject, list(schema.columns)[:8]):
         texts = {} if subject is None else {subject.name: place}
         for more in ({}, {"delta": FIRST_DELTA}):
@@ -180,25 +183,25 @@ class ReleaseForm:
     @classmethod
     def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
         """The fields that the form has; what else was sent is ignored."""
-        own = {name: given[name] for name in OWN if name in given}
+        fields = {name: given[name] for name in OWN if name in given}
         for name, text in given.items():
             if len(text) > MAX_TEXT:
                 raise TooLargeError(f"{name[:40]} has {len(text)} characters; at most {MAX_TEXT} are read")
-        if len(own.get("label", "")) > MAX_LABEL:
+        if len(fields.get("label", "")) > MAX_LABEL:
             raise InvalidInputError(f"label: at most {MAX_LABEL} characters")
-        kept = schemas.find(own["schema"]) if schemas is not None and own.get("schema") else None
-        form = cls(**own, kept=kept)  # type: ignore[arg-type]
-        texts = {one.name: given.get(slot(one.name), "") for one in written(form.asks)}
+        kept_schema = schemas.find(fields["schema"]) if schemas is not None and fields.get("schema") else None
+        form = cls(**fields, kept=kept_schema)  # type: ignore[arg-type]
+        texts = {parameter.name: given.get(slot(parameter.name), "") for parameter in written(form.asks)}
         return replace(form, texts={name: text for name, text in texts.items() if text.strip()})
 
     @property
     def asks(self) -> type[Question]:
         """The kind of question; the first that there is, if none was chosen."""
-        known = kinds()
-        if self.kind and self.kind not in known:
+        allowed = kinds()
+        if self.kind and self.kind not in allowed:
             _ = QUESTIONS[self.kind]  # says which there are
             raise InvalidInputError(f"a question of kind {self.kind!r} is asked in Python")
-        return known[self.kind] if self.kind else next(iter(known.values()))
+        return allowed[self.kind] if self.kind else next(iter(allowed.values()))
 
     @property
     def declared(self) -> Schema:
@@ -209,8 +212,8 @@ class ReleaseForm:
 
     def items(self) -> list[tuple[str, str]]:
         """Names and values of all fields that are filled in."""
-        own = [(name, getattr(self, name)) for name in OWN]
-        return [(name, text) for name, text in own if text] + [(slot(k), v) for k, v in self.texts.items()]
+        values = [(name, getattr(self, name)) for name in OWN]
+        return [(name, text) for name, text in values if text] + [(slot(k), v) for k, v in self.texts.items()]
 
     def address(self, path: str = "/release", **changes: str) -> str:
         """The address of this form, or of another page that is given it."""
@@ -219,8 +222,11 @@ class ReleaseForm:
 
     def inputs(self) -> list[Input]:
         """The fields of the question, as they are filled in."""
-        known = written(self.asks)
-        return [Input.made(one, self.texts.get(one.name, ""), self._needs(one)) for one in known]
+        parameters = written(self.asks)
+        return [
+            Input.made(parameter, self.texts.get(parameter.name, ""), self._needs(parameter))
+            for parameter in parameters
+        ]
 
     def _needs(self, one: Parameter) -> bool:
         """Whether a field must be filled in here: the budget always, and columns unless there is only one."""
@@ -243,9 +249,11 @@ class ReleaseForm:
 
         What is asked for in the same words there is taken along.
         """
-        here = {one.name: one for one in written(self.asks)}
+        here = {parameter.name: parameter for parameter in written(self.asks)}
         for kind, cls in kinds().items():
-            shared = {one.name for one in written(cls) if _alike(one, here.get(one.name))}
+            shared = {
+                parameter.name for parameter in written(cls) if _alike(parameter, here.get(parameter.name))
+            }
             texts = {name: text for name, text in self.texts.items() if name in shared}
             yield cls is self.asks, cls.title, replace(self, texts=texts).address(kind=kind, request="")
 
@@ -253,10 +261,12 @@ class ReleaseForm:
     def question(self) -> Question:
         """The question, within the limits of this page; looks at no data."""
         with self.fields_named():
-            for one in written(self.asks):
-                if one.name in self.texts:
-                    with at_fault(slot(one.name)):
-                        check_field(one, one.form.read(self.texts[one.name], one.label))
+            for parameter in written(self.asks):
+                if parameter.name in self.texts:
+                    with at_fault(slot(parameter.name)):
+                        check_field(
+                            parameter, parameter.form.read(self.texts[parameter.name], parameter.label)
+                        )
             return self.asks.from_text(self.texts)
 
     @cached_property
@@ -379,7 +389,7 @@ def check_question(question: Question, schema: Schema) -> Request:
     used = [schema.column(name, place) for name in question.columns_used(schema)]
     if len(used) > MAX_COLUMNS:
         raise TooLargeError(f"a question may read at most {MAX_COLUMNS} columns here; {NO_LIMIT}")
-    listed = (len(one.values) for one in used if isinstance(one, Category) and not one.discovers)
+    listed = (len(column.values) for column in used if isinstance(column, Category) and not column.discovers)
     cells = math.prod(listed)
     request = question.request(schema)
     if cells > MAX_CELLS and not isinstance(request, SelectedRequest):  # of which few values are published
@@ -388,14 +398,14 @@ def check_question(question: Question, schema: Schema) -> Request:
             f"are counted here; {NO_LIMIT}"
         )
     counted = request.tables if isinstance(request, NetworkTables) else [request]
-    for one in counted:
-        if isinstance(one, CountRequest):
-            check_prior(one.exact_prior)
+    for part in counted:
+        if isinstance(part, CountRequest):
+            check_prior(part.exact_prior)
     if not isinstance(request, CountRequest | NetworkTables):
         fields = (
             value for name, value in question.explicit_fields().items() if name not in ("epsilon", "delta")
         )
-        bounds = (one.bounds for one in used if isinstance(one, Number))
+        bounds = (column.bounds for column in used if isinstance(column, Number))
         sizes = [abs(number) for several in (*fields, *bounds) for number in _numbers(several)]
         if max(sizes, default=0) > MAX_RATIO * min(filter(None, sizes), default=1):
             raise TooLargeError("the numbers are too far apart: doubles do not tell finer ones apart")

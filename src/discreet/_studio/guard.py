@@ -126,8 +126,8 @@ class Sessions:
     def of(self, request: Request) -> str | None:
         """The session of a request; every known name is compared, each in constant time."""
         shown = request.cookies.get(self.cookie, "").encode()
-        found = [name for name in list(self._known) if hmac.compare_digest(shown, name.encode())]
-        return found[0] if found else None
+        sessions = [name for name in list(self._known) if hmac.compare_digest(shown, name.encode())]
+        return sessions[0] if sessions else None
 
     def csrf(self, session: str) -> str:
         """The secret of the forms of a session."""
@@ -161,8 +161,8 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                kept = scope["path"].startswith("/static/") and message["status"] in (200, 304)
-                cached = {"Cache-Control": "no-cache" if kept else "no-store"}
+                is_cacheable = scope["path"].startswith("/static/") and message["status"] in (200, 304)
+                cached = {"Cache-Control": "no-cache" if is_cacheable else "no-store"}
                 MutableHeaders(scope=message).update({**HEADERS, **cached})
             await send(message)
 

@@ -38,8 +38,8 @@ def _mark(source: str) -> str:
 
 def check_request(form: ReleaseForm) -> None:
     """The id of a request is one of ours, and of this file."""
-    known = form.request.startswith("studio-") and form.request.isascii()
-    if not (known and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
+    has_prefix = form.request.startswith("studio-") and form.request.isascii()
+    if not (has_prefix and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
         raise InvalidInputError("the request id is not one that this form made; open the form again")
     if not form.request.endswith("-" + _mark(form.source)):
         raise RequestConflictError("the request id belongs to another file; open the form of this file again")
@@ -111,15 +111,15 @@ class Releases:
 
     def price(self, form: ReleaseForm) -> Offer:
         """The guarantee and its price, without making or charging anything."""
-        known, charge = self._check(form)
+        earlier_request, charge = self._check(form)
         if charge is not None and (earlier := charge.recall(form.plan())) is not None:
             guarantee = Guarantee.from_dict(earlier.guarantee)
             return Offer(guarantee, self._price(form, guarantee), charged_before=True)
-        if charge is None and (answer := known.repeated(form)) is not None:
+        if charge is None and (answer := earlier_request.repeated(form)) is not None:
             return Offer(answer.guarantee, None, charged_before=True)
         heard: dict[str, None] = dict.fromkeys(cautions(form.question, form.asked))
         _heard.set(heard)
-        known.bound = bound = self._read(form)
+        earlier_request.bound = bound = self._read(form)
         with self._busy:
             reading = [request for request in self._requests.values() if request.bound is not None]
             for old in reading[:-MAX_READ]:
@@ -132,16 +132,16 @@ class Releases:
 
     def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
         """The release, charged before it leaves; the same request again gives the same one for nothing."""
-        known, charge = self._check(form)
+        earlier_request, charge = self._check(form)
         if charge is None and not acknowledged:
             raise InvalidInputError(
                 "without a ledger nothing counts what is spent: tick the box that you know this, or "
                 "start the studio with --ledger URL. Nothing was released"
             )
-        with known.lock:
-            if (same := known.repeated(form)) is not None:
+        with earlier_request.lock:
+            if (same := earlier_request.repeated(form)) is not None:
                 return same
-            bound = known.bound
+            bound = earlier_request.bound
             if bound is None or (bound.question, bound.schema) != (form.question, form.declared):
                 earlier = None if charge is None else charge.recall(form.plan())
                 bound = self._read(form) if earlier is None else None
@@ -151,9 +151,9 @@ class Releases:
             else:
                 with form.fields_named(), opened(self.sources.find(form.source)) as data:
                     answer = bound.put_to(data).answer(charge)
-            known.bound, known.label = None, form.label
+            earlier_request.bound, earlier_request.label = None, form.label
             if charge is None:
-                known.plan, known.answer = _plan(form), answer
+                earlier_request.plan, earlier_request.answer = _plan(form), answer
             return answer
 
     def _read(self, form: ReleaseForm) -> BoundQuestion:
@@ -186,31 +186,31 @@ class Releases:
         elif form.dataset:
             raise InvalidInputError("a dataset is charged in a ledger; start the studio with --ledger URL")
         with self._busy:
-            known = self._requests.setdefault(form.request, _Request())
+            earlier_request = self._requests.setdefault(form.request, _Request())
             _keep(self._requests, form.request, MAX_KEPT)
-        return known, charge
+        return earlier_request, charge
 
     def label(self, request: str) -> str:
         """The heading that was given to a release of this studio."""
-        known = self._requests.get(request)
-        return "" if known is None else known.label
+        earlier = self._requests.get(request)
+        return "" if earlier is None else earlier.label
 
     def find(self, dataset: str, request: str) -> Answer | None:
         """A release that was made before, from the ledger or from here."""
         if self.ledger is None:
-            known = self._requests.get(request)
-            return None if known is None else known.answer
+            earlier = self._requests.get(request)
+            return None if earlier is None else earlier.answer
         receipt = self.ledger.receipt(dataset, request)
         if receipt is None:
             return None
-        found = self._shown.get(receipt.hash)
-        if found is None:  # a noise-aware posterior can take seconds: once for page and report
+        answer_shown = self._shown.get(receipt.hash)
+        if answer_shown is None:  # a noise-aware posterior can take seconds: once for page and report
             answer = load_answer(receipt.result.decode("utf-8", "replace"))
             if not isinstance(answer, Answer):
                 raise FileError("this page shows single answers; `discreet show` shows that document")
-            found = self._shown[receipt.hash] = replace(answer, receipt=receipt)
+            answer_shown = self._shown[receipt.hash] = replace(answer, receipt=receipt)
             _keep(self._shown, receipt.hash, MAX_SHOWN)
-        return found
+        return answer_shown
 
     def accounts(self) -> list[Account]:
         """The budgets of the ledger."""

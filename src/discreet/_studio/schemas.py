@@ -115,8 +115,8 @@ def describe_column(name: str, column: Column) -> ColumnRow:
     if column.missing == EXCLUDE:
         missing = "missing: left out"
     elif column.missing is not None:
-        own = isinstance(column, Number) and column.missing == OWN_BIN
-        missing = "missing: a bin of their own" if own else f"missing: counted as {column.missing}"
+        has_bin = isinstance(column, Number) and column.missing == OWN_BIN
+        missing = "missing: a bin of their own" if has_bin else f"missing: counted as {column.missing}"
     if isinstance(column, Number):
         declared = f"{number_text(column.bounds[0])} to {number_text(column.bounds[1])}"
         outside = "outside: a bin of their own" if column.outside == OWN_BIN else "outside: clipped"
@@ -179,8 +179,10 @@ def check_schema(schema: Schema) -> None:
             bins = column.bins if isinstance(column.bins, int) else len(edges) - 1
             if max(bins, len(column.atoms)) > MAX_BINS:
                 raise TooLargeError(f"column {name[:MAX_NAME]!r}: at most {MAX_BINS} bins here; {NO_LIMIT}")
-            given = () if isinstance(column.missing, str | None) else (float(column.missing),)
-            check_numbers((*column.bounds, *edges, *column.atoms, *given), f"column {name[:MAX_NAME]!r}")
+            replacement = () if isinstance(column.missing, str | None) else (float(column.missing),)
+            check_numbers(
+                (*column.bounds, *edges, *column.atoms, *replacement), f"column {name[:MAX_NAME]!r}"
+            )
             texts.append(column.unit or "")
         elif isinstance(column, Weight):
             check_numbers((float(column.most),), f"column {name[:MAX_NAME]!r}")
@@ -220,17 +222,17 @@ class Schemas:
 
     def keep(self, text: str, name: str, source: str = "") -> KeptSchema:
         """Read a schema and keep it, for a source if one is named."""
-        made = self._make(text.replace("\r\n", "\n"), name)
+        schema = self._make(text.replace("\r\n", "\n"), name)
         with self._busy:
-            self._kept[made.identifier] = made
-            self._kept.move_to_end(made.identifier)
+            self._kept[schema.identifier] = schema
+            self._kept.move_to_end(schema.identifier)
             if source:
-                self._of_source[source] = made.identifier
+                self._of_source[source] = schema.identifier
                 self._of_source.move_to_end(source)
-            for known in (self._kept, self._of_source):
-                while len(known) > MAX_KEPT:
-                    known.popitem(last=False)
-        return made
+            for cache in (self._kept, self._of_source):
+                while len(cache) > MAX_KEPT:
+                    cache.popitem(last=False)
+        return schema
 
     @staticmethod
     def _make(text: str, name: str) -> KeptSchema:
@@ -242,9 +244,9 @@ class Schemas:
     def listed(self) -> list[KeptSchema]:
         """Those used last, one of each name, and the example."""
         with self._busy:
-            by_name = {kept.name: kept for kept in self._kept.values()}
-            kept = sorted(by_name.values(), key=list(self._kept.values()).index, reverse=True)
-        return [*kept[:MAX_LISTED], self.example]
+            by_name = {schema.name: schema for schema in self._kept.values()}
+            latest = sorted(by_name.values(), key=list(self._kept.values()).index, reverse=True)
+        return [*latest[:MAX_LISTED], self.example]
 
     def find(self, identifier: str) -> KeptSchema:
         """The schema that an address names."""

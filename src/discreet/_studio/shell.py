@@ -43,16 +43,16 @@ PAGES = {
 
 
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(percent=percent, words=words, whole="{:,}".format)
-    made.globals.update(drawing=drawing)
-    return made
+    environment.filters.update(percent=percent, words=words, whole="{:,}".format)
+    environment.globals.update(drawing=drawing)
+    return environment
 
 
 def percent(value: float) -> str:
@@ -110,9 +110,9 @@ class Studio:
     async def sent(self, request: Request, max_fields: int) -> dict[str, str]:
         """The texts of a form that this session was given."""
         async with request.form(max_files=0, max_fields=max_fields) as form:
-            given = {name: value for name, value in form.items() if isinstance(value, str)}
-        self.sessions.check_csrf(request.scope["session"], given.get("csrf", ""))
-        return given
+            texts = {name: value for name, value in form.items() if isinstance(value, str)}
+        self.sessions.check_csrf(request.scope["session"], texts.get("csrf", ""))
+        return texts
 
     @property
     def ledger_name(self) -> str | None:
@@ -124,10 +124,10 @@ class Studio:
     def on_error(self, request: Request, error: Exception) -> Response:
         """The page of an error of ours."""
         assert isinstance(error, DiscreetError)
-        found = problem(error)
+        trouble = problem(error)
         if is_fragment(request):
-            return self.page(request, "problem.html", found.status, problem=found)
-        return self.page(request, "error.html", found.status, title=found.title, text=found.text)
+            return self.page(request, "problem.html", trouble.status, problem=trouble)
+        return self.page(request, "error.html", trouble.status, title=trouble.title, text=trouble.text)
 
     def on_status(self, request: Request, error: Exception) -> Response:
         """The page of a request that no page answers."""

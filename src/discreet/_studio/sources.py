@@ -165,8 +165,8 @@ def _tables(path: Path, changed: int, size: int) -> list[str]:
     """The tables of a DuckDB file in this state; none if it is not one, or is in use by another program."""
     try:
         with _duckdb(path) as connection:
-            found = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
-            return [row[0] for row in found]
+            rows = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
+            return [row[0] for row in rows]
     except FileError:
         return []
 
@@ -238,8 +238,8 @@ def columns(source: DataSource) -> list[tuple[str, str | None]]:
         with opened(source) as data:
             relation = data if source.table is not None else sql("SELECT * FROM data", data=data)
             types = [str(kind).lower().partition("(")[0] if typed else None for kind in relation.types]
-            found = zip(map(str, relation.columns), types, strict=True)
-            return [(name, kind) for name, kind in found if 0 < len(name) <= MAX_NAME][:MAX_LISTED]
+            columns = zip(map(str, relation.columns), types, strict=True)
+            return [(name, kind) for name, kind in columns if 0 < len(name) <= MAX_NAME][:MAX_LISTED]
     except (OSError, EOFError, ValueError, duckdb.Error) as error:
         if isinstance(failure := ours(error), EngineFailure):
             raise failure from None

@@ -101,12 +101,15 @@ class ConditionalRelease(Answer):
             raise InvalidInputError(
                 "pooled needs the sizes of the groups, which are private under add-remove"
             )
-        if any(one.leaves_out for one in self._nonempty):
+        if any(release.leaves_out for release in self._nonempty):
             raise InvalidInputError(
                 "pooled needs how many of each group have a value, which missing='exclude' keeps private"
             )
 
-        parts = [None if one is None else (one.built, one.counts, one.noisy) for one in self.releases]
+        parts = [
+            None if release is None else (release.built, release.counts, release.noisy)
+            for release in self.releases
+        ]
         levels = len(self._nonempty[0].counts)
         return pooled(
             released_groups(parts, self.sizes, levels),
@@ -134,9 +137,9 @@ class ConditionalRelease(Answer):
         rng = np.random.default_rng(seed)
         drawn = [
             rng.dirichlet(self._first.prior, as_positive(size, "size"))
-            if one is None
-            else one.draws(size, int(rng.integers(2**63)))
-            for one in self.releases
+            if release is None
+            else release.draws(size, int(rng.integers(2**63)))
+            for release in self.releases
         ]
         return np.concatenate(drawn, axis=1)
 
@@ -226,8 +229,8 @@ class ConditionalRelease(Answer):
         """By group, the posterior of its shares; of a group without records the prior."""
         prior = dirichlet(self._first.prior)
         return {
-            group: prior if one is None else one.posterior
-            for group, one in zip(self.groups, self.releases, strict=True)
+            group: prior if release is None else release.posterior
+            for group, release in zip(self.groups, self.releases, strict=True)
         }
 
     @property
@@ -235,8 +238,8 @@ class ConditionalRelease(Answer):
         """By group, the posterior that takes the released counts for exact: too narrow, for comparison."""
         prior = dirichlet(self._first.prior)
         return {
-            group: prior if one is None else one.plug_in
-            for group, one in zip(self.groups, self.releases, strict=True)
+            group: prior if release is None else release.plug_in
+            for group, release in zip(self.groups, self.releases, strict=True)
         }
 
     @property
@@ -248,7 +251,7 @@ class ConditionalRelease(Answer):
     @cached_property
     def _nonempty(self) -> list[Release]:
         """The releases of the groups that have records."""
-        return [one for one in self.releases if one is not None]
+        return [release for release in self.releases if release is not None]
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -281,7 +284,7 @@ class ConditionalRelease(Answer):
         list of Row
         """
         return self._name(
-            [self._prior_rows(level) if one is None else one.rows(level) for one in self.releases]
+            [self._prior_rows(level) if release is None else release.rows(level) for release in self.releases]
         )
 
     @kept
@@ -298,7 +301,10 @@ class ConditionalRelease(Answer):
         list of Row
         """
         return self._name(
-            [self._prior_rows(level) if one is None else one.shown_rows(level) for one in self.releases]
+            [
+                self._prior_rows(level) if release is None else release.shown_rows(level)
+                for release in self.releases
+            ]
         )
 
     def _prior_rows(self, level: float) -> list[Row]:
@@ -334,18 +340,20 @@ class ConditionalRelease(Answer):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for one in self._nonempty for text in one.warnings))
+        return tuple(dict.fromkeys(text for release in self._nonempty for text in release.warnings))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        empty = [str(group) for group, one in zip(self.groups, self.releases, strict=True) if one is None]
-        said = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
+        empty = [
+            str(group) for group, release in zip(self.groups, self.releases, strict=True) if release is None
+        ]
+        note = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
         if not self._nonempty:
-            return said
+            return note
         reading = self._first.notes[0]
         if len(self._first.levels) > 2:  # side by side, without the column that the second half explains
             reading = reading.partition(";")[0].rstrip(".") + "."
-        return (reading, *said)
+        return (reading, *note)
 
     @cached_property
     def _pooled_or_none(self) -> Pooled | None:
@@ -392,7 +400,9 @@ class ConditionalRelease(Answer):
         if self._pooled_or_none is not None:
             caption = "Groups that share strength: shares as draws from one unknown law"
             return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
-        if not 1 < len(self.groups) <= _FEW or any(one.posterior_or_none() is None for one in self._nonempty):
+        if not 1 < len(self.groups) <= _FEW or any(
+            release.posterior_or_none() is None for release in self._nonempty
+        ):
             return ()
         return self._shares.side_by_side(), self._shares.differences()
 
@@ -405,7 +415,7 @@ class ConditionalRelease(Answer):
         return Words(
             headline=f"Private shares of {self.outcome} within each {self.given}",
             name=f"Posteriors of {self.outcome} given {self.given}",
-            facts=(*facts, *(one for one in first.facts if one[0] not in ("Column", "Records"))),
+            facts=(*facts, *(fact for fact in first.facts if fact[0] not in ("Column", "Records"))),
             reading=first.reading,
         )
 
@@ -415,9 +425,11 @@ class ConditionalRelease(Answer):
     def check_parts(self) -> None:
         """Refuse a document whose groups disagree about sizes, values or the relation."""
         super().check_parts()
-        if self.sizes is not None and self.sizes != tuple(one.n if one else 0 for one in self.releases):
+        if self.sizes is not None and self.sizes != tuple(
+            release.n if release else 0 for release in self.releases
+        ):
             raise ValueError("the sizes of the groups are not those of their releases")
-        if not self._nonempty or len({one.levels for one in self._nonempty}) > 1:
+        if not self._nonempty or len({release.levels for release in self._nonempty}) > 1:
             raise ValueError("no group has a release, or their levels differ")
         hidden = self.guarantee.relation is Relation.ADD_REMOVE
         if self.guarantee.is_private and (self.sizes is None) is not hidden:
@@ -427,7 +439,7 @@ class ConditionalRelease(Answer):
 
     def cost(self) -> Guarantee:
         """Return the cost of the dearest group, because each record is in only one group."""
-        together = parallel([one.cost() for one in self._nonempty])
+        together = parallel([release.cost() for release in self._nonempty])
         if together.relation is Relation.ADD_REMOVE:
             return together
         inside = replace(together, assumptions=self._nonempty[0].cost().assumptions)  # said once, by name
@@ -466,6 +478,8 @@ class ConditionalRelease(Answer):
             given=str(content["given"]),
             groups=tuple(content["groups"]),
             sizes=None if sizes is None else tuple(as_count(size, "sizes") for size in sizes),
-            releases=tuple(None if one is None else Release.from_json(one) for one in content["releases"]),
+            releases=tuple(
+                None if document is None else Release.from_json(document) for document in content["releases"]
+            ),
             guarantee=Guarantee.from_dict(content["guarantee"]),
         )

@@ -96,8 +96,10 @@ class NetworkRelease(Answer):
 
     @cached_property
     def levels(self) -> dict[str, tuple[Any, ...]]:
-        found = {name: tuple(own) for one in self.releases for name, own in (one.axes or {}).items()}
-        return {column: found[column] for column in self.parents}
+        values_of = {
+            name: tuple(values) for release in self.releases for name, values in (release.axes or {}).items()
+        }
+        return {column: values_of[column] for column in self.parents}
 
     @property
     def n(self) -> int | None:
@@ -127,19 +129,19 @@ class NetworkRelease(Answer):
         NetworkDraws
         """
         number, rng = as_positive(size, "size"), np.random.default_rng(seed)
-        axes = [tuple(one.axes or {}) for one in self.releases]
-        sizes = {column: len(own) for column, own in self.levels.items()}
-        drawn = [self._counts(one, number, rng) for one in self.releases]
-        counts = [one for one, _ in drawn]
+        axes = [tuple(release.axes or {}) for release in self.releases]
+        sizes = {column: len(values) for column, values in self.levels.items()}
+        drawn = [self._counts(release, number, rng) for release in self.releases]
+        counts = [table for table, _ in drawn]
         # Where n is public, those who did not answer are left out of the tables of that column alone.
-        if self.n is None or not any(one.missing == EXCLUDE for one in self.releases):
+        if self.n is None or not any(release.missing == EXCLUDE for release in self.releases):
             counts = make_consistent(counts, axes)
         tables = {}
         for column, home in table_for_column(self.parents, axes, sizes).items():
-            own, wanted = axes[home], (*self.parents[column], column)
-            dropped = tuple(1 + i for i, name in enumerate(own) if name not in wanted)
-            kept = [name for name in own if name in wanted]
-            margin = counts[home].sum(axis=dropped).transpose(0, *(1 + kept.index(name) for name in wanted))
+            columns, wanted = axes[home], (*self.parents[column], column)
+            dropped = tuple(1 + i for i, name in enumerate(columns) if name not in wanted)
+            used = [name for name in columns if name in wanted]
+            margin = counts[home].sum(axis=dropped).transpose(0, *(1 + used.index(name) for name in wanted))
             prior = drawn[home][1].reshape(-1, *(1 for _ in wanted))
             gamma = rng.standard_gamma(margin + prior) + 1e-300
             tables[column] = gamma / gamma.sum(axis=-1, keepdims=True)
@@ -154,9 +156,9 @@ class NetworkRelease(Answer):
         inferred from the table itself needs no correction.
         """
         number = size if release.strength else 2 * size
-        counts, given = release.posterior.sample_counts(number, rng)
-        prior = np.broadcast_to(given, counts.shape)[:, 0]
-        shaped = counts.reshape(len(counts), *(len(own) for own in (release.axes or {}).values()))
+        counts, parameters = release.posterior.sample_counts(number, rng)
+        prior = np.broadcast_to(parameters, counts.shape)[:, 0]
+        shaped = counts.reshape(len(counts), *(len(values) for values in (release.axes or {}).values()))
         if release.strength is None:
             alpha, totals = prior[0], shaped.sum(axis=-1).reshape(len(shaped), -1)
             log_weight = gammaln(alpha + totals) - gammaln(shaped.shape[-1] * alpha + totals)
@@ -177,19 +179,19 @@ class NetworkRelease(Answer):
             raise InvalidInputError(
                 "must map columns to levels, such as {'sex': 'f'}", parameter=name, value=given
             )
-        found = {}
+        places = {}
         for column, levels in (given or {}).items():
             wanted = list(levels) if isinstance(levels, list | tuple | set | frozenset) else [levels]
-            known = self._levels_of(column)
+            values = self._levels_of(column)
             for level in wanted:
-                if level not in known:
+                if level not in values:
                     raise InvalidInputError(
-                        f"{name}: {level!r} is no level of {column!r}{nearest(str(level), map(str, known))}"
+                        f"{name}: {level!r} is no level of {column!r}{nearest(str(level), map(str, values))}"
                     )
             if not wanted:
                 raise InvalidInputError(f"{name}: no level of {column!r} is named")
-            found[column] = np.array(sorted({known.index(level) for level in wanted}))
-        return found
+            places[column] = np.array(sorted({values.index(level) for level in wanted}))
+        return places
 
     def _levels_of(self, column: str) -> tuple[Any, ...]:
         if column not in self.levels:
@@ -229,16 +231,16 @@ class NetworkRelease(Answer):
         InvalidInputError
             If a column or value is not in the network, or ``event`` is empty.
         """
-        known, asked = self._known_places(given, "given"), self._known_places(event, "event")
+        condition, asked = self._known_places(given, "given"), self._known_places(event, "event")
         if not asked:
             raise InvalidInputError("event is empty: name a column and its level, such as {'income': 'high'}")
-        both = {**known, **asked}
-        for column in known.keys() & asked.keys():
-            both[column] = np.intersect1d(known[column], asked[column])
+        both = {**condition, **asked}
+        for column in condition.keys() & asked.keys():
+            both[column] = np.intersect1d(condition[column], asked[column])
         drawn = self._chosen(size, seed)
         if any(not len(places) for places in both.values()):
             return Quantity(np.zeros(len(drawn)))
-        return Quantity(drawn.joint((), both) / drawn.joint((), known))
+        return Quantity(drawn.joint((), both) / drawn.joint((), condition))
 
     def distribution(
         self,
@@ -270,10 +272,10 @@ class NetworkRelease(Answer):
         InvalidInputError
             If a column or value is not in the network, or ``given`` names ``column``.
         """
-        names, known = self._levels_of(column), self._known_places(given, "given")
-        if column in known:
+        names, condition = self._levels_of(column), self._known_places(given, "given")
+        if column in condition:
             raise InvalidInputError(f"given names {column!r}, whose distribution is asked for")
-        joint = self._chosen(size, seed).joint((column,), known)
+        joint = self._chosen(size, seed).joint((column,), condition)
         return Quantity(joint / joint.sum(axis=1, keepdims=True), names)
 
     def conditional(self, column: str) -> Quantity:
@@ -399,7 +401,7 @@ class NetworkRelease(Answer):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for one in self.releases for text in one.warnings))
+        return tuple(dict.fromkeys(text for release in self.releases for text in release.warnings))
 
     def figure(self, level: float = 0.95) -> Figure:
         """Return the graph to draw, with the shares of every column.
@@ -418,8 +420,10 @@ class NetworkRelease(Answer):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the conditional table of each column that has parents, unless it is too large to print."""
-        found = [(column, given, self.conditional(column)) for column, given in self.parents.items() if given]
-        return tuple(self._table(*one) for one in found if len(one[-1].names) <= _SHOWN)
+        tables = [
+            (column, parents, self.conditional(column)) for column, parents in self.parents.items() if parents
+        ]
+        return tuple(self._table(*table) for table in tables if len(table[-1].names) <= _SHOWN)
 
     def _table(self, column: str, given: Sequence[str], table: Quantity) -> Table:
         (low, high), mean, step = table.interval(0.95), table.mean(), len(self.levels[column])
@@ -435,11 +439,11 @@ class NetworkRelease(Answer):
         return Table(header, tuple(lines), caption)
 
     def words(self) -> Words:
-        arrows = [f"{column} ← {', '.join(given)}" for column, given in self.parents.items() if given]
-        alone = [column for column, given in self.parents.items() if not given]
+        arrows = [f"{column} ← {', '.join(parents)}" for column, parents in self.parents.items() if parents]
+        alone = [column for column, parents in self.parents.items() if not parents]
         tables = "; ".join(
-            f"{' × '.join(one.axes or {})} ({len(one.levels)} cells): ε = {one.epsilon:.3g}"
-            for one in self.releases
+            f"{' × '.join(release.axes or {})} ({len(release.levels)} cells): ε = {release.epsilon:.3g}"
+            for release in self.releases
         )
         size = "their number is private" if self.n is None else f"{self.n:,} (public)"
         first = self.releases[0].words()
@@ -480,25 +484,27 @@ class NetworkRelease(Answer):
         ValueError
             If the tables are not those of the graph.
         """
-        parents = {str(column): tuple(map(str, given)) for column, given in content["parents"].items()}
+        parents = {str(column): tuple(map(str, above)) for column, above in content["parents"].items()}
         if len(content["releases"]) != len(largest_families(parents)):
             raise ValueError("the tables are not those of the graph")
-        releases = tuple(Release.from_json(one) for one in content["releases"])
+        releases = tuple(Release.from_json(document) for document in content["releases"])
         return cls(parents, releases, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
         """Refuse a document whose tables do not fit the graph, or disagree about the values of a column."""
-        if [tuple(one.axes or {}) for one in self.releases] != largest_families(self.parents):
+        if [tuple(release.axes or {}) for release in self.releases] != largest_families(self.parents):
             raise ValueError("the tables are not those of the graph")
         if any(
-            tuple(own) != self.levels[name] for one in self.releases for name, own in (one.axes or {}).items()
+            tuple(values) != self.levels[name]
+            for release in self.releases
+            for name, values in (release.axes or {}).items()
         ):
             raise ValueError("its tables have different levels of one column")
         super().check_parts()
 
     def cost(self) -> Guarantee:
         """Return the guarantee of all tables together, by composition."""
-        for one in self.releases:
-            if one.guarantee.protects != self.guarantee.protects:
+        for release in self.releases:
+            if release.guarantee.protects != self.guarantee.protects:
                 raise ValueError("it claims another relation than its tables have")
-        return network_cost([one.guarantee for one in self.releases])
+        return network_cost([release.guarantee for release in self.releases])

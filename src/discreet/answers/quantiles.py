@@ -74,11 +74,11 @@ class QuantileAnswer(Answer):
         if isinstance(self.counted, Release):
             return {"": self.counted}
         pairs = zip(self.counted.groups, self.counted.releases, strict=True)
-        return {str(group): one for group, one in pairs if one is not None}
+        return {str(group): release for group, release in pairs if release is not None}
 
     @cached_property
     def _distributions(self) -> dict[str, BinnedDistribution]:
-        return {group: self._distribution(one) for group, one in self._parts.items()}
+        return {group: self._distribution(release) for group, release in self._parts.items()}
 
     def _distribution(self, release: Release) -> BinnedDistribution:
         carried = release.built.count_noise(release.output.counts, release.output.noisy)
@@ -100,7 +100,9 @@ class QuantileAnswer(Answer):
         )
 
     def _estimates(self) -> dict[str, Quantiles]:
-        return {group: one.quantiles(self.probs) for group, one in self._distributions.items()}
+        return {
+            group: distribution.quantiles(self.probs) for group, distribution in self._distributions.items()
+        }
 
     @kept
     def rows(self, level: float = 0.95) -> list[Row]:
@@ -116,9 +118,9 @@ class QuantileAnswer(Answer):
         list of Row
         """
         rows = []
-        for group, found in self._estimates().items():
-            low, high = found.interval(level)
-            numbers = zip(self.probs, found.mean(), found.std(), low, high, strict=True)
+        for group, quantiles in self._estimates().items():
+            low, high = quantiles.interval(level)
+            numbers = zip(self.probs, quantiles.mean(), quantiles.std(), low, high, strict=True)
             for p, mean, sd, left, right in numbers:
                 name = f"{group} · {100 * p:g} %" if group else f"{100 * p:g} %"
                 rows.append(Row(name, float(mean), float(sd), float(left), float(right)))
@@ -138,7 +140,9 @@ class QuantileAnswer(Answer):
         -------
         array of shape (size, len(names))
         """
-        return np.concatenate([one.draws(size, seed) for one in self._estimates().values()], axis=1)
+        return np.concatenate(
+            [quantiles.draws(size, seed) for quantiles in self._estimates().values()], axis=1
+        )
 
     def cdf(self, values: npt.ArrayLike, group: Any = None) -> Quantiles:
         """Return the share of the population at or below each value, with intervals.
@@ -185,7 +189,7 @@ class QuantileAnswer(Answer):
         return Words(
             headline=f"Private quantiles of {self.column}{by}",
             name=f"Quantiles of {self.column}{by}",
-            facts=(*facts, *(one for one in first.facts if one[0] in ("Records", "Mechanism"))),
+            facts=(*facts, *(fact for fact in first.facts if fact[0] in ("Records", "Mechanism"))),
             reading=(_READING,),
         )
 
@@ -237,8 +241,8 @@ class QuantileAnswer(Answer):
         cells = len(Bins(self.edges, self.atoms, self.whole))
         if not self.probs or not all(0 < p < 1 for p in self.probs):
             raise ValueError("the probabilities are not between 0 and 1")
-        for one in self._parts.values():
-            named = [str(level) for level in one.levels]
+        for release in self._parts.values():
+            named = [str(level) for level in release.levels]
             if len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
                 raise ValueError("the counts are not those of the bins")
 

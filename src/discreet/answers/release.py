@@ -152,9 +152,9 @@ class Release(Bridged, Answer):
         )
         # Of many levels the counts are decoded for those who ask for them.
         counts = self.counts if self.output.noisy is None else ()
-        found = noise_aware(self.built, counts, self.output.noisy, expected, strength, self.leaves_out)
-        found.names = self.levels
-        return found
+        posterior = noise_aware(self.built, counts, self.output.noisy, expected, strength, self.leaves_out)
+        posterior.names = self.levels
+        return posterior
 
     @cached_property
     def plug_in(self) -> Beta | Dirichlet:
@@ -247,8 +247,10 @@ class Release(Bridged, Answer):
         TooLargeError, NotPrivateError
             If the noise cannot be accounted for.
         """
-        known = self.posterior
-        return self._rows(known.mean(), known.std(), *known.interval(level), known.noise_share())
+        posterior = self.posterior
+        return self._rows(
+            posterior.mean(), posterior.std(), *posterior.interval(level), posterior.noise_share()
+        )
 
     def _rows(self, *columns: Any) -> list[Row]:
         numbers = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
@@ -308,12 +310,12 @@ class Release(Bridged, Answer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        known = self.posterior_or_none()
-        notes = [_PLUG_IN if known is None else _AWARE]
-        if isinstance(known, MixedShares) and self.leaves_out:
-            notes.append(_ANSWERED.format(known.total.mean(), *known.total.interval(0.95)))
-        if isinstance(known, AddRemovePosterior):
-            notes.append(_TOTAL.format(known.total.mean(), *known.total.interval(0.95)))
+        posterior = self.posterior_or_none()
+        notes = [_PLUG_IN if posterior is None else _AWARE]
+        if isinstance(posterior, MixedShares) and self.leaves_out:
+            notes.append(_ANSWERED.format(posterior.total.mean(), *posterior.total.interval(0.95)))
+        if isinstance(posterior, AddRemovePosterior):
+            notes.append(_TOTAL.format(posterior.total.mean(), *posterior.total.interval(0.95)))
         return tuple(notes)
 
     def words(self) -> Words:
@@ -331,7 +333,7 @@ class Release(Bridged, Answer):
         if self.axes is None:
             facts.append(("Declared levels", ", ".join(map(str, self.levels))))
         else:
-            levels = "; ".join(f"{name}: {', '.join(map(str, own))}" for name, own in self.axes.items())
+            levels = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in self.axes.items())
             facts.append(("Columns and their levels", levels))
         for name, level in (("Undeclared values", self.other), ("Missing values", self.missing)):
             if level == EXCLUDE and EXCLUDE not in self.levels:
@@ -360,13 +362,13 @@ class Release(Bridged, Answer):
         -------
         Figure
         """
-        known, plug_in = self.posterior_or_none(), self.plug_in
-        if self.axes is not None and len(self.axes) == 2 and known is not None:
+        posterior, plug_in = self.posterior_or_none(), self.plug_in
+        if self.axes is not None and len(self.axes) == 2 and posterior is not None:
             return self._figure_within(level)
         series = tuple(
             Series(str(value), plug_in.marginal(i))
-            if known is None
-            else Series(str(value), known.marginal(i), plug_in=plug_in.marginal(i))
+            if posterior is None
+            else Series(str(value), posterior.marginal(i), plug_in=plug_in.marginal(i))
             for i, value in enumerate(self.levels[:_MOST_DRAWN])
         )
         title = f"Shares of {self.column}" if self.column else "Share of each value"
@@ -380,12 +382,12 @@ class Release(Bridged, Answer):
 
     def _figure_within(self, level: float) -> Figure:
         """Return, for a table of two columns, the shares of the second within each value of the first."""
-        given, outcome = self._axes()
+        group, outcome = self._axes()
         rows = [
-            Row.of(f"{one[outcome]} ({given}: {one[given]})", one)
-            for one in self.shares(outcome, given).table(level)
+            Row.of(f"{row[outcome]} ({group}: {row[group]})", row)
+            for row in self.shares(outcome, group).table(level)
         ]
-        return Figure(f"Shares of {outcome} within each {given}", tuple(rows))
+        return Figure(f"Shares of {outcome} within each {group}", tuple(rows))
 
     @property
     def heading(self) -> str:
@@ -402,10 +404,10 @@ class Release(Bridged, Answer):
             return ()
         if self.posterior_or_none() is None:
             return (self.crosstab(),)
-        given, outcome = self.axes
-        found = self.shares(outcome, given)
-        few = len(found.groups) <= _MOST_COMPARED
-        return (found.side_by_side(), *([found.differences()] if few else []))
+        group, outcome = self.axes
+        shares = self.shares(outcome, group)
+        few = len(shares.groups) <= _MOST_COMPARED
+        return (shares.side_by_side(), *([shares.differences()] if few else []))
 
     def difference(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
         """Return a share in one group of a table minus the share in another.
@@ -584,11 +586,11 @@ class Release(Bridged, Answer):
         """
         from discreet._inference.comparisons import JointDraws
 
-        known = self._kept_joint
-        if seed is None or (size, seed) not in known:
-            known.clear()
-            known[size, seed] = JointDraws(self.draws(size, seed), self._axes())
-        return known[size, seed]
+        draws = self._kept_joint
+        if seed is None or (size, seed) not in draws:
+            draws.clear()
+            draws[size, seed] = JointDraws(self.draws(size, seed), self._axes())
+        return draws[size, seed]
 
     @cached_property
     def _kept_joint(self) -> dict[tuple[int, int | None], JointDraws]:
@@ -705,7 +707,7 @@ class Release(Bridged, Answer):
             "noisy": None if self.output.noisy is None else list(self.output.noisy),
             "other": self.other,
             "missing": self.missing,
-            **{name: as_json(found) for name in _IF_ANY if (found := getattr(self, name)) is not None},
+            **{name: as_json(value) for name in _IF_ANY if (value := getattr(self, name)) is not None},
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }

@@ -69,10 +69,10 @@ class Selected(Answer):
 
 
 def _private(content: Mapping[str, Any]) -> Guarantee:
-    found = Guarantee.from_dict(content["guarantee"])
-    if not found.is_private:
+    guarantee = Guarantee.from_dict(content["guarantee"])
+    if not guarantee.is_private:
         raise ValueError("levels are selected privately, or not at all")
-    return found
+    return guarantee
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,11 +156,11 @@ class Discovered(Selected):
 
     def words(self) -> Words:
         """Return what was published, what was not, and the meaning of δ here."""
-        found, chosen, of = len(self.counts), self.selection, self._of
-        plural = "" if found == 1 else "s"
+        number, chosen, of = len(self.counts), self.selection, self._of
+        plural = "" if number == 1 else "s"
         half, most = chosen.likely(0.5), chosen.likely(0.99)
         return Words(
-            headline=f"{found:,} level{plural}{of} found in the data, with noisy numbers of records",
+            headline=f"{number:,} level{plural}{of} found in the data, with noisy numbers of records",
             name=f"Levels{of} that were found in the data",
             facts=(
                 *self._facts,
@@ -206,19 +206,19 @@ class Discovered(Selected):
         ValueError
             If the noise, the threshold, the counts or the order of the values are malformed.
         """
-        given, counts = content.get("selection", content["guarantee"]), content["counts"]
-        selection = Discovery(*(as_rational(given.get(name), name, 0) for name in ("epsilon", "delta")))
-        found = cls(counts, selection, _private(content), content["column"], content["versions"])
-        if "selection" in content and given != found.content()["selection"]:
+        budget, counts = content.get("selection", content["guarantee"]), content["counts"]
+        selection = Discovery(*(as_rational(budget.get(name), name, 0) for name in ("epsilon", "delta")))
+        answer = cls(counts, selection, _private(content), content["column"], content["versions"])
+        if "selection" in content and budget != answer.content()["selection"]:
             raise ValueError("the noise is malformed")
-        threshold = found.threshold
+        threshold = answer.threshold
         if content["threshold"] != threshold:
             raise ValueError("the threshold is not that of the noise")
         if any(type(z) is not int or not threshold < z <= LARGEST for z in counts.values()):
             raise ValueError("counts must be whole numbers above the threshold")
         if list(counts) != sorted(counts):
             raise ValueError("levels must be in the order of their names")
-        return found
+        return answer
 
 
 @dataclass(frozen=True, repr=False)
@@ -297,20 +297,23 @@ class SparseRelease(Selected):
         -------
         list of Row
         """
-        found = self.posterior
+        posterior = self.posterior
         names = [*map(str, self.levels), EVERYTHING_ELSE]
-        parts = found.mean(), found.std(), *found.interval(level)
+        parts = posterior.mean(), posterior.std(), *posterior.interval(level)
         noisy = (*self.counts, self.everything_else)
         rows = [
             Row(name, mean, sd, low, high, count=z)
             for name, z, mean, sd, low, high in zip(names, noisy, *(x.tolist() for x in parts), strict=True)
         ]
-        low, high = found.total.interval(level)
-        return [*rows, Row(ALL_RECORDS, found.total.mean(), found.total.std(), float(low), float(high))]
+        low, high = posterior.total.interval(level)
+        return [
+            *rows,
+            Row(ALL_RECORDS, posterior.total.mean(), posterior.total.std(), float(low), float(high)),
+        ]
 
     def words(self) -> Words:
         """Return what was published, what was not, and what is assumed."""
-        made, of = self.mechanism, self._of
+        mechanism, of = self.mechanism, self._of
         return Words(
             headline=f"{len(self.levels):,} of {self.k:,} declared levels{of} stand out from the noise",
             name=f"Levels{of} that stand out, and everything else",
@@ -319,14 +322,14 @@ class SparseRelease(Selected):
                 ("Declared levels", f"{self.k:,}"),
                 (
                     "What is published",
-                    f"every level whose noisy count is {made.threshold:,} or more, and the noisy number of "
-                    "records of all others together",
+                    f"every level whose noisy count is {mechanism.threshold:,} or more, and the noisy "
+                    "number of records of all others together",
                 ),
                 ("Empty levels among them", f"at most {amount(self.expected_false)} on average, by chance"),
                 (
                     "Noise",
                     "a random whole number was added to every count, independently: of rate "
-                    f"{amount(made.level_epsilon)} for a level and {amount(made.rest_epsilon)} for "
+                    f"{amount(mechanism.level_epsilon)} for a level and {amount(mechanism.rest_epsilon)} for "
                     "everything else",
                 ),
             ),
@@ -362,7 +365,7 @@ class SparseRelease(Selected):
         ValueError
             If the threshold, the counts or the values are malformed.
         """
-        found = cls(
+        answer = cls(
             levels=tuple(content["levels"]),
             counts=tuple(content["counts"]),
             everything_else=content["everything_else"],
@@ -373,14 +376,14 @@ class SparseRelease(Selected):
             column=content["column"],
             versions=content["versions"],
         )
-        numbers = (*found.counts, found.everything_else, found.k)
+        numbers = (*answer.counts, answer.everything_else, answer.k)
         if any(type(z) is not int or abs(z) > LARGEST for z in numbers):
             raise ValueError("counts must be whole numbers")
-        if content["threshold"] != found.threshold or any(z < found.threshold for z in found.counts):
+        if content["threshold"] != answer.threshold or any(z < answer.threshold for z in answer.counts):
             raise ValueError("the threshold is not that of the noise, or a count is below it")
-        distinct = {*map(str, found.levels)}
-        if not len(distinct) == len(found.levels) == len(found.counts) <= found.k:
+        distinct = {*map(str, answer.levels)}
+        if not len(distinct) == len(answer.levels) == len(answer.counts) <= answer.k:
             raise ValueError("levels and counts differ in number, or a level is there twice")
-        if any(not isinstance(level, str | int | float) for level in found.levels):
+        if any(not isinstance(level, str | int | float) for level in answer.levels):
             raise ValueError("a level must be text, a number or a truth value")
-        return found
+        return answer

@@ -194,23 +194,23 @@ class Audit:
         return self.claimed.delta > 0 and self.delta(self.claimed.epsilon) <= self.claimed.delta + 1e-9
 
     def _verdict(self) -> str:
-        said = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
-        said = said if self.claimed.is_private else "no guarantee is claimed"
+        verdict = "the claim holds" if self.holds else "THE CLAIM IS FALSE"
+        verdict = verdict if self.claimed.is_private else "no guarantee is claimed"
         part = "" if self.everything else ", decoded counts alone (no guarantee)"
-        return f"Audit of {self.mechanism}{part}: {said}"
+        return f"Audit of {self.mechanism}{part}: {verdict}"
 
     def _facts(self) -> list[tuple[str, str]]:
         claim, part = self.claimed, 100 * self.epsilon / self.claimed.epsilon
         of_claim = f" ({part:.4g} % of the claim)" if claim.is_private else ""
-        found = {"claimed": str(claim), "exact ε": f"{self.epsilon:.6g}{of_claim}"}
+        results = {"claimed": str(claim), "exact ε": f"{self.epsilon:.6g}{of_claim}"}
         if claim.delta > 0:
-            found["exact δ"] = f"{self.delta(claim.epsilon):.6g} at ε = {claim.epsilon:g}"
+            results["exact δ"] = f"{self.delta(claim.epsilon):.6g} at ε = {claim.epsilon:g}"
         if claim.is_private:
-            found["slack"] = f"{self.slack:.6g} of the claimed ε is not used"
+            results["slack"] = f"{self.slack:.6g} of the claimed ε is not used"
         counts, neighbour, outcome = self.worst
-        found["worst"] = f"counts {counts} against {neighbour}, outcome {outcome}"
+        results["worst"] = f"counts {counts} against {neighbour}, outcome {outcome}"
         compared = f"{self.triples:,} (dataset, neighbour, outcome) compared"
-        return [*found.items(), ("triples", compared if self.triples else "closed form")]
+        return [*results.items(), ("triples", compared if self.triples else "closed form")]
 
     def __str__(self) -> str:
         return "\n".join([self._verdict(), *(f"  {name:<10}{text}" for name, text in self._facts())])

@@ -266,10 +266,10 @@ def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
         return Guess()
     if isinstance(guess, Guess):
         return guess
-    known = {one.name for one in fields(Guess)}
+    names = {entry.name for entry in fields(Guess)}
     for name in guess:
-        if name not in known:
-            raise InvalidInputError(f": {name!r} is unknown{nearest(name, known)}", parameter="guess")
+        if name not in names:
+            raise InvalidInputError(f": {name!r} is unknown{nearest(name, names)}", parameter="guess")
     return Guess(**guess)
 
 
@@ -428,8 +428,8 @@ class BudgetShare:
     name: str
     question: Question
     plan: Plan | None
-    given: Mapping[str, Any]
-    """The question as it was given, with its ε in place of what the split was made from."""
+    entry: Mapping[str, Any]
+    """The question as a study file has it, with its ε in place of ``within`` or ``weight``."""
 
 
 @dataclass(frozen=True)
@@ -443,20 +443,22 @@ class Split:
     @property
     def questions(self) -> list[Mapping[str, Any]]:
         """The questions with their ε, as :meth:`discreet.Study.answer` and a study file take them."""
-        return [one.given for one in self.shares]
+        return [share.entry for share in self.shares]
 
     @property
     def spent(self) -> Fraction:
         """The ε of all questions together."""
-        return sum((one.question.exact_epsilon for one in self.shares), Fraction(0))
+        return sum((share.question.exact_epsilon for share in self.shares), Fraction(0))
 
     def __str__(self) -> str:
-        columns: dict[str, list[str]] = {"question": [one.name for one in self.shares]}
-        columns["ε"] = [f"{float(one.question.exact_epsilon):g}" for one in self.shares]
-        columns["95 % interval"] = ["–" if one.plan is None else one.plan.width_text() for one in self.shares]
+        columns: dict[str, list[str]] = {"question": [share.name for share in self.shares]}
+        columns["ε"] = [f"{float(share.question.exact_epsilon):g}" for share in self.shares]
+        columns["95 % interval"] = [
+            "–" if share.plan is None else share.plan.width_text() for share in self.shares
+        ]
         columns["without privacy"] = [
-            "–" if one.plan is None else one.plan.width_text(one.plan.without_privacy())
-            for one in self.shares
+            "–" if share.plan is None else share.plan.width_text(share.plan.without_privacy())
+            for share in self.shares
         ]
         left = self.epsilon - self.spent
         end = f"Together ε = {float(self.spent):g} of {float(self.epsilon):g}; {float(left):g} is left."
@@ -468,11 +470,11 @@ class Split:
             "epsilon": str(self.epsilon),
             "questions": [
                 {
-                    "id": one.name,
-                    "epsilon": str(one.question.exact_epsilon),
-                    "expected": None if one.plan is None else one.plan.to_dict(),
+                    "id": share.name,
+                    "epsilon": str(share.question.exact_epsilon),
+                    "expected": None if share.plan is None else share.plan.to_dict(),
                 }
-                for one in self.shares
+                for share in self.shares
             ],
         }
 
@@ -525,12 +527,12 @@ def split(
     fixed: dict[str, Plan | Question] = {}
     weights: dict[str, Fraction] = {}
     asked: dict[str, Question] = {}
-    for name, given in questions.items():
-        if sum(key in given for key in ("within", "weight", "epsilon")) > 1:
+    for name, entry in questions.items():
+        if sum(key in entry for key in ("within", "weight", "epsilon")) > 1:
             raise InvalidInputError(f"question {name!r}: give one of epsilon, within and weight")
-        kind = given.get("kind", "proportions")
-        own = {k: v for k, v in given.items() if k not in (*SPLIT_KEYS, "id", "kind", "title")}
-        question = question_of(kind, own, f"question {name!r} ({kind})")
+        kind = entry.get("kind", "proportions")
+        parameters = {k: v for k, v in entry.items() if k not in (*SPLIT_KEYS, "id", "kind", "title")}
+        question = question_of(kind, parameters, f"question {name!r} ({kind})")
         if question.needs_delta and question.delta is None:
             if not delta:
                 raise InvalidInputError(
@@ -538,24 +540,25 @@ def split(
                 )
             question = replace(question, delta=str(delta / DELTA_PARTS))
         asked[name] = question
-        if "epsilon" in given:
-            fixed[name] = replace(question, epsilon=as_epsilon(given["epsilon"]))
-        elif "within" in given:
+        if "epsilon" in entry:
+            fixed[name] = replace(question, epsilon=as_epsilon(entry["epsilon"]))
+        elif "within" in entry:
             try:
                 fixed[name] = plan(
                     question,
                     schema,
-                    within=given["within"],
+                    within=entry["within"],
                     n=size,
-                    of=given.get("of"),
-                    guess=given.get("guess"),
+                    of=entry.get("of"),
+                    guess=entry.get("guess"),
                 )
             except InvalidInputError as error:
                 raise InvalidInputError(f"question {name!r}: {error}") from None
         else:
-            weights[name] = as_epsilon(given.get("weight", 1), "weight")
+            weights[name] = as_epsilon(entry.get("weight", 1), "weight")
     budgets = {
-        name: (one.question if isinstance(one, Plan) else one).exact_epsilon for name, one in fixed.items()
+        name: (decided.question if isinstance(decided, Plan) else decided).exact_epsilon
+        for name, decided in fixed.items()
     }
     left = epsilon - sum(budgets.values(), Fraction(0))
     if left < 0 or (weights and left <= 0):
@@ -568,10 +571,10 @@ def split(
     total = sum(weights.values(), Fraction(0))
     shares = []
     for name, question in asked.items():
-        known = fixed.get(name)
-        if isinstance(known, Plan):
+        decided = fixed.get(name)
+        if isinstance(decided, Plan):
             shares.append(
-                BudgetShare(name, known.question, known, _with_epsilon(questions[name], known.question))
+                BudgetShare(name, decided.question, decided, _with_epsilon(questions[name], decided.question))
             )
             continue
         part = budgets[name] if name in budgets else round_digits(left * weights[name] / total, math.floor, 4)
@@ -583,8 +586,8 @@ def split(
 
 def _with_epsilon(given: Mapping[str, Any], question: Question) -> dict[str, Any]:
     """Return a question with its part of the budget, as a study file has it."""
-    kept = {key: value for key, value in given.items() if key not in SPLIT_KEYS}
-    return {**kept, "epsilon": str(question.exact_epsilon)}
+    fields = {key: value for key, value in given.items() if key not in SPLIT_KEYS}
+    return {**fields, "epsilon": str(question.exact_epsilon)}
 
 
 def _plan_if_known(

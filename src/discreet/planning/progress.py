@@ -37,12 +37,12 @@ def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -
     shown = sys.stderr.isatty() if show is None else show
     patience, pause = (PATIENCE, 0.2) if show is None else (0.0, 0.0)
     start = last = time.monotonic()
-    said = False
+    has_printed = False
     for done, item in enumerate(items):
         now = time.monotonic()
         if shown and now - start >= patience and now - last >= pause:
             print(f"\r{what}: {done} of {len(items)}", end="", file=sys.stderr, flush=True)
-            last, said = now, True
+            last, has_printed = now, True
         yield item
-    if said:
+    if has_printed:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -104,8 +104,8 @@ def _posterior_of_draws(sample: Sample, axes: Any, level: float) -> None:
     for column, colour in zip(drawn.T, colours, strict=True):
         axes.plot(column, np.zeros(len(drawn)), "|", color=colour, markersize=14, markeredgewidth=1.6)
     axes.set_xlabel(names[0] if len(names) == 1 else "value")
-    given = "density given the draw" + ("s" if len(drawn) > 1 else "")
-    axes.set_ylabel("prior density" if laws is before else given)
+    label = "density given the draw" + ("s" if len(drawn) > 1 else "")
+    axes.set_ylabel("prior density" if laws is before else label)
     axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
 
 

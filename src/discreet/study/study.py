@@ -154,16 +154,16 @@ class Study:
             self._check(self.account())
 
     def _budget(self, epsilon: Any, delta: Any, zcdp: Any) -> Budget:
-        given = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
-        kept = {name: value for name, value in given.items() if value is not None}
+        parameters = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
+        limits = {name: value for name, value in parameters.items() if value is not None}
         if isinstance(epsilon, tuple | list | Mapping):
             raise InvalidInputError(
                 "must be one number: Study(data, schema, epsilon=2, delta='1e-6')",
                 parameter="epsilon",
                 value=epsilon,
             )
-        if kept:
-            return Budget.cap(**kept)
+        if limits:
+            return Budget.cap(**limits)
         if self.ledger is None:
             raise InvalidInputError("epsilon is missing: the budget of the study, such as epsilon=1")
         return self.ledger.show(self.dataset).cap
@@ -641,8 +641,8 @@ class Study:
     def _each(self, questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Question, Receipt | None]]:
         """Yield the id and the question of each mapping, and its receipt where it was charged already."""
         begun = self.account().entries
-        for name, given in by_id(questions):
-            question = self._with_delta(checked_question(name, given))
+        for name, mapping in by_id(questions):
+            question = self._with_delta(checked_question(name, mapping))
             earlier = self._charge(name).recall(question.plan(self.schema)) if begun else None
             yield name, question, earlier
 
@@ -678,12 +678,12 @@ class Study:
 
     def _bind(self, name: str | None, question: Question) -> BoundQuestion:
         """Return the question bound to the data, with what pricing has read already."""
-        known = None if name is None else self._priced.get(name)
-        if known is None or known.question != question:
-            known = BoundQuestion(question, self.schema, self.data)
+        bound = None if name is None else self._priced.get(name)
+        if bound is None or bound.question != question:
+            bound = BoundQuestion(question, self.schema, self.data)
             if name is not None:
-                self._priced[name] = known
-        return known
+                self._priced[name] = bound
+        return bound
 
     def _charge(self, request_id: str | None) -> Charge:
         assert self.ledger is not None
@@ -699,9 +699,9 @@ class Study:
                 self._check(self.account())
             answer = bound.answer(self._charge(id))
             name = answer.receipt.request_id
-        given = {key: plain(value) for key, value in bound.question.explicit_fields().items()}
+        fields = {key: plain(value) for key, value in bound.question.explicit_fields().items()}
         heading = {} if title is None else {"title": title}
-        self._answered[name] = {"kind": bound.question.kind, **heading, **given}, answer
+        self._answered[name] = {"kind": bound.question.kind, **heading, **fields}, answer
         return answer
 
     def result(self, title: str | None = None) -> StudyResult:
@@ -976,7 +976,7 @@ def read_study(path: str | Path) -> StudyFile:
         "title": title,
     }
     divided = None
-    if any(isinstance(one, dict) and "epsilon" not in one for one in questions):
+    if any(isinstance(question, dict) and "epsilon" not in question for question in questions):
         divided = Study(**arguments).split(questions)
         questions = list(divided.questions)
     for name, question in by_id(questions):

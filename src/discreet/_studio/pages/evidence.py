@@ -61,10 +61,10 @@ class AuditQuestion:
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Self:
         """The fields that the form has; what else an address holds is ignored."""
-        known = {field.name: given[field.name] for field in fields(cls) if field.name in given}
-        if any(len(text) > MAX_TEXT for text in known.values()):
+        values = {field.name: given[field.name] for field in fields(cls) if field.name in given}
+        if any(len(text) > MAX_TEXT for text in values.values()):
             raise TooLargeError(f"a field has more than {MAX_TEXT} characters")
-        return cls(**known)
+        return cls(**values)
 
     def address(self) -> str:
         """The address of this question, without the fields that are as they are anyway."""
@@ -107,22 +107,22 @@ class AuditQuestion:
 
     def python(self) -> str:
         name, prior, n, epsilon, options = self.asked
-        given = "".join(f", {key}={value!r}" for key, value in options)
+        extra = "".join(f", {key}={value!r}" for key, value in options)
         return (
             "import discreet\n\n"
             f'm = discreet.mechanism("{name}", prior=({", ".join(map(number_text, prior))}), n={n}, '
-            f'epsilon="{epsilon}"{given})\n'
+            f'epsilon="{epsilon}"{extra})\n'
             "print(discreet.audit(m))\n"
         )
 
     def command(self) -> str:
         name, prior, n, epsilon, options = self.asked
-        given = dict(options)
+        extra = dict(options)
         words = ["discreet", "audit", name, "--prior", ",".join(map(number_text, prior)), "--n", str(n)]
         words += ["--epsilon", str(epsilon)]
-        words += ["--delta", given.pop("delta")] if "delta" in given else []
-        if given:
-            words += ["--options", "; ".join(f"{key}={value}" for key, value in given.items())]
+        words += ["--delta", extra.pop("delta")] if "delta" in extra else []
+        if extra:
+            words += ["--options", "; ".join(f"{key}={value}" for key, value in extra.items())]
         return shlex.join(words) + "\n"
 
 
@@ -138,15 +138,15 @@ def add_audit(app: FastAPI, studio: Studio) -> None:
     def audit_page(request: Request) -> Response:
         def make(context: dict[str, Any]) -> str:
             question = context["question"] = AuditQuestion.read(request.query_params)
-            found = question.result()
-            claimed = found.claimed.epsilon if found.claimed.is_private else None
-            epsilons, deltas = found.profile(61)
+            result = question.result()
+            claimed = result.claimed.epsilon if result.claimed.is_private else None
+            epsilons, deltas = result.profile(61)
             title = "For every ε the smallest δ with which the mechanism is (ε, δ)-private"
             drawn = curve(epsilons.tolist(), deltas.tolist(), title=title, axes=("ε", "δ(ε)"), marked=claimed)
-            context |= {"found": found, "claimed": claimed, "drawn": drawn}
+            context |= {"found": result, "claimed": claimed, "drawn": drawn}
             return question.address()
 
-        told = {name: (cls.__doc__ or "").partition("\n")[0] for name, cls in MECHANISMS.items()}
+        sentences = {name: (cls.__doc__ or "").partition("\n")[0] for name, cls in MECHANISMS.items()}
         return studio.attempt(
             request,
             "audit.html",
@@ -154,7 +154,7 @@ def add_audit(app: FastAPI, studio: Studio) -> None:
             "audit_result.html",
             question=AuditQuestion(),
             limits=MAX_AUDIT_N,
-            mechanisms=told,
+            mechanisms=sentences,
         )
 
 
@@ -199,13 +199,13 @@ def add_evidence(app: FastAPI, studio: Studio) -> None:
     @app.get("/evidence")
     def evidence(request: Request) -> Response:
         papers: dict[str, list[Exhibit]] = {}
-        for one in exhibits(folder):
-            if one.images:
-                papers.setdefault(one.paper, []).append(one)
+        for exhibit in exhibits(folder):
+            if exhibit.images:
+                papers.setdefault(exhibit.paper, []).append(exhibit)
         return studio.page(request, "evidence.html", papers=papers)
 
     @app.get("/evidence/image/{name}")
     def image(name: str) -> Response:
-        if folder is None or not any(name in one.images for one in exhibits(folder)):
+        if folder is None or not any(name in exhibit.images for exhibit in exhibits(folder)):
             raise HTTPException(404)
         return Response((folder / name).read_bytes(), media_type="image/png")

@@ -52,10 +52,10 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
 
     @app.get("/ledger")
     def ledger_page(request: Request) -> Response:
-        given = request.query_params
-        form = ReleaseForm.read(given, studio.schemas) if given.get("source") else ReleaseForm()
+        query = request.query_params
+        form = ReleaseForm.read(query, studio.schemas) if query.get("source") else ReleaseForm()
         release = urlencode(replace(form, dataset="").items()) if form.source else ""
-        return _page(studio, request, given.get("dataset", ""), release, bool(given.get("verify")))
+        return _page(studio, request, query.get("dataset", ""), release, bool(query.get("verify")))
 
     @app.get("/ledger/report")
     def whole_report(request: Request) -> Response:
@@ -68,18 +68,18 @@ def add_ledger(app: FastAPI, studio: Studio) -> None:
 
     @app.post("/ledger/create")
     async def create(request: Request) -> Response:
-        given = await studio.sent(request, 10)
+        texts = await studio.sent(request, 10)
         if ledger is None:
             raise InvalidInputError("there is no ledger; start the studio with --ledger URL")
         try:
-            await run_in_threadpool(_create, ledger, given)
+            await run_in_threadpool(_create, ledger, texts)
         except DiscreetError as error:
             return await run_in_threadpool(
-                _page, studio, request, "", given.get("release", ""), False, given, problem(error)
+                _page, studio, request, "", texts.get("release", ""), False, texts, problem(error)
             )
-        name = given["dataset"].strip()
-        if given.get("release"):  # the form from which somebody came here, with what was filled in
-            form = ReleaseForm.read(dict(parse_qsl(given["release"])), studio.schemas)
+        name = texts["dataset"].strip()
+        if texts.get("release"):  # the form from which somebody came here, with what was filled in
+            form = ReleaseForm.read(dict(parse_qsl(texts["release"])), studio.schemas)
             return RedirectResponse(form.address(dataset=name), 303)
         return RedirectResponse(f"/ledger?{urlencode({'dataset': name})}", 303)
 
@@ -111,7 +111,7 @@ def _page(
         ledger_name=studio.ledger_name,
         chosen=chosen,
         measures=MEASURES,
-        relations=[one for one in Relation if one is not Relation.REPLACE_NEARBY],
+        relations=[relation for relation in Relation if relation is not Relation.REPLACE_NEARBY],
         release=release,
         given=given or {},
         problem=trouble,
@@ -159,12 +159,12 @@ def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
 def _verify(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
     """Whether it is sound, a text, and notes."""
     try:
-        found = ledger.verify()
+        verification = ledger.verify()
     except LedgerError as error:
         return False, problem(error)[2], ()
-    entries = "entry" if found.entries == 1 else "entries"
-    text = f"{found.entries} {entries}, every hash and every sum recomputed. Head {found.head}."
-    return True, text, tuple(found.notes)
+    entries = "entry" if verification.entries == 1 else "entries"
+    text = f"{verification.entries} {entries}, every hash and every sum recomputed. Head {verification.head}."
+    return True, text, tuple(verification.notes)
 
 
 def _bars(account: Account) -> list[tuple[str, float]]:
@@ -180,11 +180,11 @@ def _bars(account: Account) -> list[tuple[str, float]]:
 def _entry(studio: Studio, entry: Entry) -> dict[str, Any]:
     plan, request = entry.plan or {}, entry.request_id or ""
     query = urlencode({"dataset": entry.dataset, "request": request})
-    made = {"create": "budget created", "cap": "budget changed"}.get(entry.kind, "")
+    event = {"create": "budget created", "cap": "budget changed"}.get(entry.kind, "")
     return {
         "sequence": entry.sequence,
         "time": entry.time[:16].replace("T", " "),
-        "asked": plan_in_words(plan) if plan else made,
+        "asked": plan_in_words(plan) if plan else event,
         "label": studio.releases.label(request) or str(plan.get("data", "")),
         "charged": str(entry.charged) if plan else "",
         "spent": str(entry.spent) if plan else f"budget {entry.cap}",
@@ -196,7 +196,7 @@ def _entry(studio: Studio, entry: Entry) -> dict[str, Any]:
 def _is_answer(result: bytes | None) -> bool:
     """Whether there is a page for a stored result."""
     try:
-        known = DOCUMENTS[kind] if result and (kind := format_of(result.decode())) in DOCUMENTS else None
+        document = DOCUMENTS[kind] if result and (kind := format_of(result.decode())) in DOCUMENTS else None
     except (CorruptReleaseError, UnicodeDecodeError):
         return False
-    return known is not None and issubclass(known, Answer)
+    return document is not None and issubclass(document, Answer)

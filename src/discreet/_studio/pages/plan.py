@@ -63,14 +63,14 @@ class PlanForm(ReleaseForm):
     @classmethod
     def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
         """The fields that the form has; a question that the schema allows where none was asked."""
-        known = schemas or Schemas()
-        kept = known.find(given["schema"]) if given.get("schema") else known.listed()[0]
-        kind = given.get("kind") or next(kind for kind in kinds() if can_be_planned(kind, kept.schema))
-        asked = {**given, "kind": kind, "schema": kept.identifier, "source": "", "request": ""}
-        form = super().read(asked, known)
+        available = schemas or Schemas()
+        schema = available.find(given["schema"]) if given.get("schema") else available.listed()[0]
+        kind = given.get("kind") or next(kind for kind in kinds() if can_be_planned(kind, schema.schema))
+        asked = {**given, "kind": kind, "schema": schema.identifier, "source": "", "request": ""}
+        form = super().read(asked, available)
         texts = dict(form.texts)
         if set(texts) <= {"epsilon"}:
-            texts = {**(first_texts(kind, kept.schema) or {}), **texts}
+            texts = {**(first_texts(kind, schema.schema) or {}), **texts}
         more: dict[str, Any] = {name: given.get(name, "").strip() for name in PLANNED_FOR}
         return replace(form, texts={"epsilon": FIRST_EPSILON, **texts}, **more)
 
@@ -116,17 +116,17 @@ class PlanForm(ReleaseForm):
 
     def inputs(self) -> list[Input]:
         """The fields of the question but ε, which has a slider."""
-        return [one for one in super().inputs() if one.name != "epsilon"]
+        return [field for field in super().inputs() if field.name != "epsilon"]
 
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
         """For each kind of question whether it is this one, its title and the address of its plan."""
         for kind, cls in kinds().items():
             if can_be_planned(kind, self.declared):
-                given = {"kind": kind, "schema": self.schema, "n": self.n}
+                query = {"kind": kind, "schema": self.schema, "n": self.n}
                 yield (
                     kind == self.kind,
                     cls.title,
-                    "/plan?" + urlencode({k: v for k, v in given.items() if v}),
+                    "/plan?" + urlencode({k: v for k, v in query.items() if v}),
                 )
 
     def items(self) -> list[tuple[str, str]]:
@@ -137,15 +137,15 @@ class PlanForm(ReleaseForm):
     def release(self, **given: Any) -> str:
         """What was planned, with these ε and δ, as the address of the release form; data are chosen next."""
         paid = {name: str(value) for name, value in given.items() if value is not None}
-        own: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "kind": self.kind,
             "schema": self.schema,
             "dataset": self.dataset,
             "label": self.label,
         }
         if self.kept is not None and self.kept.text == EXAMPLE:
-            own["schema"] = ""  # of no data
-        return ReleaseForm(**own, texts={**self.texts, **paid}).address()
+            fields["schema"] = ""  # of no data
+        return ReleaseForm(**fields, texts={**self.texts, **paid}).address()
 
     @property
     def title(self) -> str:
@@ -155,11 +155,11 @@ class PlanForm(ReleaseForm):
 
     def python(self) -> str:
         """The plan as a program."""
-        cls, given = self.asks, self.question.explicit_fields()
-        given.pop("epsilon", None)
+        cls, explicit = self.asks, self.question.explicit_fields()
+        explicit.pop("epsilon", None)
         ours = cls.__module__.startswith("discreet.")
         head = "" if ours else f"from {cls.__module__} import {cls.__qualname__}\n"
-        asked = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        asked = ", ".join(f"{name}={value!r}" for name, value in explicit.items())
         more = {
             "epsilon": self.epsilon,
             "n": self.records,
@@ -214,12 +214,12 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             delta = form.question.delta
             spent = as_epsilon(delta, "delta") if delta else Fraction(0)
             relation = form.declared.relation
-            own = [*listed, urlencode(form.items())]
+            questions = [*listed, urlencode(form.items())]
             context |= {
                 "width": width,
                 "meaning": meaning(Guarantee(as_epsilon(form.epsilon), exact_delta=spent, relation=relation)),
                 "release": form.release(),
-                "divide": "/plan/split?" + urlencode([("q", one) for one in own]),
+                "divide": "/plan/split?" + urlencode([("q", question) for question in questions]),
                 "more": form.address("/plan/more"),
             }
             return form.address("/plan")
@@ -232,7 +232,8 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             "plan_result.html",
             plan=PlanForm.read({}, studio.schemas),
             schemas=[
-                (one, "/plan?" + urlencode({"schema": one.identifier})) for one in studio.schemas.listed()
+                (schema, "/plan?" + urlencode({"schema": schema.identifier}))
+                for schema in studio.schemas.listed()
             ],
             listed=listed,
             limits=limits,
@@ -245,7 +246,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             plans = [form.width(f"{epsilon:g}") for epsilon in COMPUTED_EPSILONS]
             wanted = _solve(form) if form.within else None
         first, place = plans[0].planned, plans[0].place
-        heights = [one.planned.scale * one.widths[place] for one in plans]
+        heights = [plan.planned.scale * plan.widths[place] for plan in plans]
         epsilons, drawn = _between(COMPUTED_EPSILONS, heights)
         picture = curve(
             epsilons,
@@ -261,29 +262,29 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
 
     @app.get("/plan/split")
     def split_page(request: Request) -> Response:
-        given = request.query_params
-        listed = given.getlist("q")[:MAX_QUESTIONS]
+        query = request.query_params
+        listed = query.getlist("q")[:MAX_QUESTIONS]
 
         def make(context: dict[str, Any]) -> str:
-            plans = [PlanForm.read(dict(parse_qsl(one)), studio.schemas) for one in listed]
+            plans = [PlanForm.read(dict(parse_qsl(query)), studio.schemas) for query in listed]
             context["titles"] = [form.title for form in plans]
             if len({form.schema for form in plans}) > 1:
                 raise InvalidInputError(
                     "questions that share a budget are about the same data: plan all of them under one schema"
                 )
-            if plans and given.get("epsilon", "").strip():
-                found = context["found"] = _split(plans, given)
+            if plans and query.get("epsilon", "").strip():
+                division = context["found"] = _split(plans, query)
                 context["links"] = [
                     form.release(epsilon=share.question.exact_epsilon, delta=share.question.delta)
-                    for form, share in zip(plans, found.shares, strict=True)
+                    for form, share in zip(plans, division.shares, strict=True)
                 ]
             return ""
 
         schema = dict(parse_qsl(listed[0])).get("schema", "") if listed else ""
-        again = [*([("schema", schema)] if schema else []), *(("q", one) for one in listed)]
+        again = [*([("schema", schema)] if schema else []), *(("q", question) for question in listed)]
         another = "/plan" + ("?" if again else "") + urlencode(again)
         return studio.attempt(
-            request, "split.html", make, listed=listed, given=given, found=None, titles=[], another=another
+            request, "split.html", make, listed=listed, given=query, found=None, titles=[], another=another
         )
 
 
@@ -299,37 +300,37 @@ def _between(x: tuple[float, ...], y: list[float]) -> tuple[list[float], list[fl
 
 def _solve(form: PlanForm) -> dict[str, Any]:
     """Which ε, and how many records, the wanted precision needs."""
-    found: dict[str, Any] = {}
+    plans: dict[str, Any] = {}
     schema = form.declared
-    known: dict[str, Any] = {"within": form.within, "of": form.of or None, "guess": form.guesses}
+    wanted: dict[str, Any] = {"within": form.within, "of": form.of or None, "guess": form.guesses}
 
     def open_size() -> Schema:
         return replace(schema, n=PUBLIC, sizes=None) if schema.size is not None else schema
 
     for name, solve in (
-        ("epsilon", lambda: plan(form.question, schema, n=form.records, **known).epsilon),
-        ("n", lambda: plan(form.question, open_size(), epsilon=form.epsilon, **known).n),
+        ("epsilon", lambda: plan(form.question, schema, n=form.records, **wanted).epsilon),
+        ("n", lambda: plan(form.question, open_size(), epsilon=form.epsilon, **wanted).n),
     ):
         try:
-            found[name] = solve()
+            plans[name] = solve()
         except InvalidInputError as error:
-            found[f"{name}_problem"] = error.describe(
+            plans[f"{name}_problem"] = error.describe(
                 f"Wanted precision {form.within}" if error.parameter == "within" else None
             )
-    if "epsilon" in found:
-        texts = {**form.texts, "epsilon": f"{found['epsilon']:g}"}
-        found["use"] = replace(form, texts=texts).address("/plan")
-    return found
+    if "epsilon" in plans:
+        texts = {**form.texts, "epsilon": f"{plans['epsilon']:g}"}
+        plans["use"] = replace(form, texts=texts).address("/plan")
+    return plans
 
 
 def _split(plans: list[PlanForm], given: Mapping[str, str]) -> Split:
     questions = {}
     for index, form in enumerate(plans, 1):
         asked = {key: value for key, value in form.question.explicit_fields().items() if key != "epsilon"}
-        said = {name: given.get(f"{name}{index}", "").strip() for name in ("within", "weight")}
-        said = {name: text for name, text in said.items() if text}
+        precision = {name: given.get(f"{name}{index}", "").strip() for name in ("within", "weight")}
+        precision = {name: text for name, text in precision.items() if text}
         guess = {"guess": form.guesses} if form.guesses else {}
-        questions[f"question {index}"] = {"kind": form.kind, **asked, **said, **guess}
+        questions[f"question {index}"] = {"kind": form.kind, **asked, **precision, **guess}
         _ = form.asked  # within the limits of this page
     delta = given.get("delta", "").strip()
     with at_fault("epsilon"):

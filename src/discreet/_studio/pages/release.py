@@ -53,7 +53,8 @@ def add_release(app: FastAPI, studio: Studio) -> None:
                 request,
                 "release_source.html",
                 sources=[
-                    (one, form.address(source=one.identifier, request="")) for one in studio.sources.listed()
+                    (source, form.address(source=source.identifier, request=""))
+                    for source in studio.sources.listed()
                 ],
                 upload=form.address(UPLOAD, source="", request=""),
                 planned=form.asks.title if form.texts else "",
@@ -63,10 +64,10 @@ def add_release(app: FastAPI, studio: Studio) -> None:
             )
         source = studio.sources.find(form.source)
         if form.kept is None:
-            known = studio.schemas.of_source(source.identifier)
-            if known is None:  # what is public comes first
+            schema = studio.schemas.of_source(source.identifier)
+            if schema is None:  # what is public comes first
                 return RedirectResponse(form.address("/schema", request=""), 303)
-            form = replace(form, schema=known.identifier, kept=known)
+            form = replace(form, schema=schema.identifier, kept=schema)
         return _form_page(studio, request, replace(form, request=new_request(source.identifier)), source)
 
     @app.post(UPLOAD)
@@ -106,8 +107,8 @@ def add_release(app: FastAPI, studio: Studio) -> None:
 
     @app.post("/release/confirm")
     async def confirm(request: Request) -> Response:
-        given = await studio.sent(request, MAX_FIELDS)
-        return await run_in_threadpool(_confirm, studio, request, given)
+        texts = await studio.sent(request, MAX_FIELDS)
+        return await run_in_threadpool(_confirm, studio, request, texts)
 
     @app.get("/release/result")
     def result(request: Request) -> Response:
@@ -164,8 +165,8 @@ def _form_page(
         accounts = studio.releases.accounts()
     trouble = None if error is None else problem(error)
     if trouble is not None and not isinstance(error, LedgerError | CorruptReleaseError):
-        said = "" if "Nothing was" in trouble.text else " Nothing was released."
-        trouble = trouble._replace(text=trouble.text + said)
+        consequence = "" if "Nothing was" in trouble.text else " Nothing was released."
+        trouble = trouble._replace(text=trouble.text + consequence)
     try:
         check_request(form)
         usable = not isinstance(error, RequestConflictError)
@@ -186,10 +187,10 @@ def _form_page(
 
 def _promise(guarantee: Guarantee) -> dict[str, Any]:
     """ε in words, and the δ of the cases in which they do not hold."""
-    known = guarantee.exact_epsilon
+    epsilon = guarantee.exact_epsilon
     return {
-        "meaning": meaning(guarantee) if known else None,
-        "except_in": amount(guarantee.exact_delta) if known and guarantee.exact_delta else "",
+        "meaning": meaning(guarantee) if epsilon else None,
+        "except_in": amount(guarantee.exact_delta) if epsilon and guarantee.exact_delta else "",
     }
 
 
@@ -213,9 +214,9 @@ def _notebook(answer: Answer, label: str) -> bytes:
 
 
 def _found(studio: Studio, request: Request) -> tuple[Answer, str, str]:
-    given = request.query_params
-    dataset, name = given.get("dataset", ""), given.get("request", "")
-    label = given.get("label", "")[:200] or studio.releases.label(name)
+    query = request.query_params
+    dataset, name = query.get("dataset", ""), query.get("request", "")
+    label = query.get("label", "")[:200] or studio.releases.label(name)
     answer = studio.releases.find(dataset, name)
     if answer is None:
         raise FileError("this release is not here: one without a ledger is lost when the studio ends")

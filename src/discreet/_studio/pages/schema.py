@@ -23,9 +23,9 @@ def add_schema(app: FastAPI, studio: Studio) -> None:
     def schema_page(request: Request) -> Response:
         form = ReleaseForm.read(request.query_params, studio.schemas)
         source = studio.sources.find(form.source) if form.source else None
-        kept = form.kept if source is None else form.kept or studio.schemas.of_source(source.identifier)
-        if kept is not None:
-            return _page(studio, request, form, source, kept.text, kept)
+        schema = form.kept if source is None else form.kept or studio.schemas.of_source(source.identifier)
+        if schema is not None:
+            return _page(studio, request, form, source, schema.text, schema)
         text, trouble = "", None
         if source is not None:
             try:
@@ -50,17 +50,17 @@ def add_schema(app: FastAPI, studio: Studio) -> None:
             if named:
                 text = _decode(content)
             name = named or (source.name if source is not None else form.kept.name if form.kept else "Schema")
-            kept = await run_in_threadpool(studio.schemas.keep, text, name, form.source)
+            schema = await run_in_threadpool(studio.schemas.keep, text, name, form.source)
         except DiscreetError as error:
             shown = text[: 2 * MAX_SCHEMA_TEXT]
             return await run_in_threadpool(_page, studio, request, form, source, shown, None, problem(error))
-        return RedirectResponse(form.address("/schema", schema=kept.identifier), 303)
+        return RedirectResponse(form.address("/schema", schema=schema.identifier), 303)
 
     @app.get("/schema/download")
     def download(request: Request) -> Response:
-        kept = studio.schemas.find(request.query_params.get("schema", ""))
+        schema = studio.schemas.find(request.query_params.get("schema", ""))
         held = {"Content-Disposition": 'attachment; filename="schema.toml"'}
-        return Response(kept.schema.to_toml(), media_type="application/toml; charset=utf-8", headers=held)
+        return Response(schema.schema.to_toml(), media_type="application/toml; charset=utf-8", headers=held)
 
 
 def _decode(content: bytes) -> str:
@@ -103,9 +103,11 @@ def _page(
         carried=urlencode(form.items()),
         links=links,
         sources=[
-            (one, form.address("/schema", source=one.identifier, schema="", request=""))
-            for one in studio.sources.listed()
+            (source, form.address("/schema", source=source.identifier, schema="", request=""))
+            for source in studio.sources.listed()
         ],
-        schemas=[(one, form.address("/schema", schema=one.identifier)) for one in studio.schemas.listed()],
+        schemas=[
+            (schema, form.address("/schema", schema=schema.identifier)) for schema in studio.schemas.listed()
+        ],
         most=MAX_SCHEMA_TEXT,
     )
