@@ -181,16 +181,18 @@ def test_the_studio_takes_it_too(column: str, texts: dict[str, str]) -> None:
 
     given = {**texts, "epsilon": "1", "columns": "c"}
     kept = Schemas().keep(f"[columns]\nc = {column}\n", "codes")
-    form = ReleaseForm(kind="proportions", texts=given, kept=kept)
-    assert form.asked.declared_size == 0
+    form = ReleaseForm(kind="proportions", texts=given, kept_schema=kept)
+    assert form.checked_request.declared_size == 0
     if "delta" in texts:
         with pytest.raises(InvalidInputError, match="no width can be planned"):
-            discreet.plan(form.question, form.declared, n=1000)
+            discreet.plan(form.question, form.declared_schema, n=1000)
     else:
-        assert discreet.plan(form.question, form.declared, n=10**5).width_text().endswith("records")
+        assert discreet.plan(form.question, form.declared_schema, n=10**5).width_text().endswith("records")
     dense = Schemas().keep("[columns]\nc = {values = {from = 0, to = 99999}}\n", "codes")
     with pytest.raises((InvalidInputError, TooLargeError)):
-        _ = ReleaseForm(kind="proportions", texts={"epsilon": "1", "columns": "c"}, kept=dense).asked
+        _ = ReleaseForm(
+            kind="proportions", texts={"epsilon": "1", "columns": "c"}, kept_schema=dense
+        ).checked_request
 
 
 def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from discreet._declarations import Relation
 from discreet._documents.answer import Answer as Released
 from discreet._documents.answer import Row, Words, load_answer
 from discreet._registry import DOCUMENTS, QUESTIONS
-from discreet._studio.app import bound, create_app, make_server
+from discreet._studio.app import bind_port, create_app, make_server
 from discreet._studio.forms import ReleaseForm
 from discreet._studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
 from discreet._studio.pages.evidence import AuditQuestion
@@ -247,7 +247,7 @@ class Browser:
 
 @contextlib.contextmanager
 def running(**given: Any) -> Iterator[Browser]:
-    with bound(0) as listening:
+    with bind_port(0) as listening:
         settings = StudioSettings(port=listening.getsockname()[1], **given)
         server = make_server(create_app(settings))
         listening.listen(64)
@@ -1639,7 +1639,7 @@ def test_copied_code_runs(
     kept = schemas.keep('n = 100\n[columns]\n"a; b" = ["\'x\'", "$y"]\n-c = ["-", "+"]\n', "odd")
     Path("schema.toml").write_text(kept.schema.to_toml())
     texts = {"columns": "a; b", "epsilon": "1/2", "prior": "1, 2"}
-    release = ReleaseForm(schema=kept.identifier, kind="proportions", texts=texts, kept=kept)
+    release = ReleaseForm(schema=kept.identifier, kind="proportions", texts=texts, kept_schema=kept)
     exec(release.as_python("odd file.csv", {}), scope)
     assert scope["answer"].levels == ("'x'", "$y")
     run_command(release.as_command("odd file.csv", {}), capsys)
@@ -1684,9 +1684,9 @@ def test_a_port_in_use_is_said() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InvalidInputError, match="in use by another program"):
-            bound(taken.getsockname()[1])
+            bind_port(taken.getsockname()[1])
     with pytest.raises(InvalidInputError, match="between 0 and 65535"):
-        bound(70000)
+        bind_port(70000)
 
 
 def test_the_command_starts_and_ends(tmp_path: Path) -> None:
@@ -1740,7 +1740,9 @@ def test_nothing_is_read_for_a_request_of_another_file_or_a_wrong_dataset(tmp_pa
     releases = Releases(book, _Unopened())  # type: ignore[arg-type]
     kept = Schemas().keep(schema_of("200"), "survey")
     texts = {name: text for name, text in KINDS["drawn mean"].items() if name not in ("kind", "dataset")}
-    form = ReleaseForm("a", kept.identifier, "draw", "pure", request=new_request("b"), texts=texts, kept=kept)
+    form = ReleaseForm(
+        "a", kept.identifier, "draw", "pure", request=new_request("b"), texts=texts, kept_schema=kept
+    )
     with pytest.raises(RequestConflictError):
         releases.price(form)
     with pytest.raises(GuaranteeMismatchError, match="δ = 0"):
@@ -1751,7 +1753,7 @@ def test_the_copied_python_names_any_table() -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
     table = 'odd"; name'
     kept = Schemas().keep("[columns]\nx = ['a', 'b']\n", "x")
-    form = ReleaseForm(kind="proportions", texts={"columns": "x", "epsilon": "1"}, kept=kept)
+    form = ReleaseForm(kind="proportions", texts={"columns": "x", "epsilon": "1"}, kept_schema=kept)
     query = next(
         line for line in form.as_python("x.duckdb", {}, table).splitlines() if line.startswith("data = ")
     )

@@ -42,8 +42,8 @@ from discreet.errors import InvalidInputError
 if TYPE_CHECKING:
     from discreet.questions.base import Parameter, Question
 
-_ONCE = """Every run spends epsilon anew, so a second run for a nicer answer costs twice. With --dataset and
---ledger the charge is recorded, or refused when the budget does not allow it."""
+_REPEATS_COST_AGAIN = """Every run spends epsilon anew, so a second run for a nicer answer costs twice. With
+--dataset and --ledger the charge is recorded, or refused when the budget does not allow it."""
 SchemaFile = Annotated[
     Path,
     typer.Argument(
@@ -122,14 +122,14 @@ def _fields(question: type[Question]) -> tuple[dict[str, Parameter], list[inspec
     return written, [*first, *(_option(parameter) for name, parameter in written.items() if name != subject)]
 
 
-def _argument(one: Parameter) -> inspect.Parameter:
-    metavar = one.name.upper()
-    if one.form.name == "names":
-        many = typer.Argument(help=one.help, metavar=f"[{metavar}]...")
-        return _keyword(one.name, Annotated[list[str] | None, many], None)
-    shown = metavar if one.required else f"[{metavar}]"
-    single = typer.Argument(help=one.help, metavar=shown, show_default=False)
-    return _keyword(one.name, Annotated[str | None, single], None)
+def _argument(parameter: Parameter) -> inspect.Parameter:
+    metavar = parameter.name.upper()
+    if parameter.form.name == "names":
+        many = typer.Argument(help=parameter.help, metavar=f"[{metavar}]...")
+        return _keyword(parameter.name, Annotated[list[str] | None, many], None)
+    shown = metavar if parameter.required else f"[{metavar}]"
+    single = typer.Argument(help=parameter.help, metavar=shown, show_default=False)
+    return _keyword(parameter.name, Annotated[str | None, single], None)
 
 
 def _plan_command(kind: str, question: type[Question]) -> Any:
@@ -235,35 +235,39 @@ def _question_command(name: str, question: type[Question]) -> Any:
         _keyword(parameter.name, parameter.annotation, parameter.default)
         for parameter in (first, second, *options, *common)
     )
-    return _make_command(name, f"{question.sentence}\n\n{_ONCE}", run, listed)
+    return _make_command(name, f"{question.sentence}\n\n{_REPEATS_COST_AGAIN}", run, listed)
 
 
 def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _option(one: Parameter) -> inspect.Parameter:
+def _option(parameter: Parameter) -> inspect.Parameter:
     """The option of a field."""
-    note = "  [required]" if one.required else ""
-    if one.default is not None:
-        note = f"  [default: {one.form.write(one.default)}]"
-    details: dict[str, Any] = {"help": one.help + note}
-    if one.form.name == "flag":
-        return _keyword(one.name, Annotated[bool | None, typer.Option(**details)], None)
-    if one.choices:
-        details["autocompletion"] = lambda: list(one.choices)
-    option = typer.Option(one.option, metavar=_metavar(one), **details)
-    return _keyword(one.name, Annotated[str | None, option], None)
+    note = "  [required]" if parameter.required else ""
+    if parameter.default is not None:
+        note = f"  [default: {parameter.form.write(parameter.default)}]"
+    details: dict[str, Any] = {"help": parameter.help + note}
+    if parameter.form.name == "flag":
+        return _keyword(parameter.name, Annotated[bool | None, typer.Option(**details)], None)
+    if parameter.choices:
+        details["autocompletion"] = lambda: list(parameter.choices)
+    option = typer.Option(parameter.option, metavar=_metavar(parameter), **details)
+    return _keyword(parameter.name, Annotated[str | None, option], None)
 
 
 _METAVARS = {"text": "NAME", "whole": "N", "number": "X", "numbers": "X,Y", "options": "'NAME=X; ...'"}
 
 
-def _metavar(one: Parameter) -> str:
-    listed = "|".join(one.choices)
+def _metavar(parameter: Parameter) -> str:
+    listed = "|".join(parameter.choices)
     if listed and len(listed) <= 30:
         return listed
-    return shlex.quote(one.example) if one.example else _METAVARS.get(one.form.name, one.form.name.upper())
+    return (
+        shlex.quote(parameter.example)
+        if parameter.example
+        else _METAVARS.get(parameter.form.name, parameter.form.name.upper())
+    )
 
 
 def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:

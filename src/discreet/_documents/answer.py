@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
 T = TypeVar("T")
-SCREEN_ROWS, _SIDE_BY_SIDE = 40, 8
+MAX_PRINTED_ROWS, _MAX_VALUES_BESIDE = 40, 8
 """So many rows of an answer are printed, and of groups so many values beside each other."""
-_DEVIATIONS = 0.25
+_SD_PER_INTERVAL_WIDTH = 0.25
 """About one standard deviation, as a part of the width of an interval."""
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
 """What makes an answer, for its document."""
@@ -185,7 +185,7 @@ def groups_table(
 
     Of two values the last one's share is shown, whole; of three all with intervals; of more the estimates.
     """
-    each, shown, wide = len(values), min(len(groups), SCREEN_ROWS), min(len(values), _SIDE_BY_SIDE)
+    each, shown, wide = len(values), min(len(groups), MAX_PRINTED_ROWS), min(len(values), _MAX_VALUES_BESIDE)
     columns: dict[str, list[str]] = {} if sizes is None else {"n": list(sizes[:shown])}
     within = f"{100 * level:g} % interval"
     if each == 2:
@@ -216,7 +216,7 @@ class Charged:
     """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
 
-def kept(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
+def cache_by_level(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
     """Keep what a method computes for a level: it is asked for again by print, plot and report."""
 
     @wraps(method)
@@ -414,7 +414,7 @@ class Estimates(ABC):
 
     def screen_of(self, rows: Sequence[Row], level: float) -> Table:
         """The table of some rows, of which a screen shows the first."""
-        shown = rows[:SCREEN_ROWS]
+        shown = rows[:MAX_PRINTED_ROWS]
         columns = columns_of(shown, level) | self.more_columns(shown, level)
         body = zip((row.name for row in shown), *columns.values(), strict=True)
         more = len(rows) - len(shown)
@@ -466,7 +466,7 @@ class Estimates(ABC):
 def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
     """The columns of a printed table, only those of which some row has something."""
     common = decimals(rows, least=3, most=6) if all(row.share for row in rows) else None
-    digits = [decimals([row], _DEVIATIONS) if common is None else common for row in rows]
+    digits = [decimals([row], _SD_PER_INTERVAL_WIDTH) if common is None else common for row in rows]
     both = list(zip(rows, digits, strict=True))
     columns = {"estimate": [written(row.mean, digits=d) for row, d in both]}
     if any(row.sd is not None for row in rows):

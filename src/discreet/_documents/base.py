@@ -12,7 +12,7 @@ from discreet._json import MAX_BYTES, Unreadable, read_json
 from discreet._text import nearest, printable
 from discreet.errors import CorruptReleaseError, TooLargeError
 
-_LONG = 2**20
+_MAX_INDENTED_CHARACTERS = 2**20
 """Documents beyond it stand on one line: nobody reads them by eye."""
 
 
@@ -20,7 +20,7 @@ def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
     """The content as a JSON text that :func:`read_document` checks."""
     document = {"format": kind, "version": version, "checksum": checksum(content), "release": content}
     text = json.dumps(document, ensure_ascii=False)
-    if len(text) < _LONG:
+    if len(text) < _MAX_INDENTED_CHARACTERS:
         text = json.dumps(document, indent=2, ensure_ascii=False)
     return writable(text + "\n")
 
@@ -90,12 +90,12 @@ def read_text(path: Path) -> str:
         raise CorruptReleaseError(f"{str(path)!r} is not a release: it is not text in UTF-8") from None
 
 
-def only(content: Mapping[str, Any], known: Collection[str], what: str = "the release") -> None:
+def only(content: Mapping[str, Any], allowed: Collection[str], what: str = "the release") -> None:
     """Refuses parts that no version has written: a reader must not be shown what nobody checks."""
     for name in content:
-        if name not in known:
+        if name not in allowed:
             raise CorruptReleaseError(
-                f"{what} has a part {printable(name)[:60]!r} that it cannot have{nearest(name[:60], known)}"
+                f"{what} has a part {printable(name)[:60]!r} that it cannot have{nearest(name[:60], allowed)}"
             )
 
 

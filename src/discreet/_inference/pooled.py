@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import digamma, expit, gammaln, logit, polygamma, zeta
 
-from discreet._documents.answer import Estimates, Figure, Row, Table, Words, groups_table, kept
+from discreet._documents.answer import Estimates, Figure, Row, Table, Words, cache_by_level, groups_table
 from discreet._inference.add_remove import integrate
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.neighbours import log_normalisers
@@ -197,7 +197,7 @@ class Pooled(Estimates):
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         return self.sample(size, seed).reshape(size, -1)
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """The share of each value within each group."""
         numbers = (part.ravel().tolist() for part in (*self.shares(), *self.ends(level)))

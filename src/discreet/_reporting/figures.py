@@ -32,7 +32,7 @@ class Frame(NamedTuple):
         low, high = self.ticks[0], self.ticks[-1]
         return min(max(_LEFT + (_RIGHT - _LEFT) * (value - low) / (high - low), _LEFT), _RIGHT)
 
-    def drawn(self, bottom: float) -> list[str]:
+    def draw_axis(self, bottom: float) -> list[str]:
         marks = []
         for tick in self.ticks:
             x, text = self.across(tick), f"{100 * tick:g} %" if self.percent else f"{tick:,.12g}"
@@ -92,7 +92,7 @@ def drawing(figure: Figure | None) -> str:
         key += ["dashed: prior"] * any(series.prior is not None for series in figure.series)
         key += ["ticks: released draws"] * any(series.draws for series in figure.series)
     caption = f"{figure.title}. {'; '.join(key).capitalize()}."
-    return graph + _figure([*frame.drawn(y), *marks], y + 26, figure.title + ", as in the table", caption)
+    return graph + _figure([*frame.draw_axis(y), *marks], y + 26, figure.title + ", as in the table", caption)
 
 
 def _graph(figure: Figure) -> str:
@@ -146,7 +146,7 @@ def _ticks(least: float, most: float) -> list[float]:
     return [float(f"{size * i:.12g}") for i in range(first, max(last, first + 1) + 1)]
 
 
-def _densities(one: Series, frame: Frame, base: float) -> list[str]:
+def _densities(series: Series, frame: Frame, base: float) -> list[str]:
     """The law with its area, beside it the plug-in law or the prior dashed, and the draws as ticks."""
     x = np.linspace(frame.ticks[0], frame.ticks[-1], 241)
     inside = np.clip(x, 1e-6, 1 - 1e-6) if frame.percent else x
@@ -154,7 +154,7 @@ def _densities(one: Series, frame: Frame, base: float) -> list[str]:
     def heights(law: Any) -> FloatArray:
         return np.nan_to_num(np.asarray(law.pdf(inside), dtype=np.float64), posinf=0.0)
 
-    y = heights(one.law)
+    y = heights(series.law)
     top = float(y.max())
     if not top > 0:  # narrower than the doubles between the ticks
         return []
@@ -165,12 +165,12 @@ def _densities(one: Series, frame: Frame, base: float) -> list[str]:
         f'<polygon points="{corners}" fill="var(--accent)" fill-opacity=".18"/>',
         f'<polyline points="{line}" fill="none" stroke="var(--accent)" stroke-opacity=".7"/>',
     ]
-    beside = one.plug_in if one.plug_in is not None else one.prior
+    beside = series.plug_in if series.plug_in is not None else series.prior
     if beside is not None:
         other = np.minimum(heights(beside) / top, 1.0)
         dashed = 'fill="none" stroke="currentColor" stroke-opacity=".6" stroke-dasharray="4 3"'
         marks.append(f'<polyline points="{_line(x, other, frame.across, base)}" {dashed}/>')
-    for value in one.draws:
+    for value in series.draws:
         at = f'x1="{frame.across(value):.1f}" x2="{frame.across(value):.1f}"'
         marks.append(
             f'<line {at} y1="{base:.1f}" y2="{base - 14:.1f}" stroke="var(--second)" stroke-width="2"/>'

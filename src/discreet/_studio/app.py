@@ -81,7 +81,7 @@ def serve(
     """Serves until it is interrupted. ``say`` gets the address as soon as a browser may open it."""
     if data is not None and not data.is_dir():
         raise FileError(f"data={str(data)!r} is not a folder")
-    with bound(port) as listening:
+    with bind_port(port) as listening:
         settings = StudioSettings(port=listening.getsockname()[1], ledger=ledger, data=data)
         app = create_app(settings)
         server = make_server(app)
@@ -111,7 +111,7 @@ def make_server(app: FastAPI) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def bound(port: int) -> socket.socket:
+def bind_port(port: int) -> socket.socket:
     """A socket that only this machine reaches; port 0 takes a free one."""
     if not 0 <= port < 65536:
         raise InvalidInputError(f"port={port} must be between 0 and 65535; 0 takes a free one")

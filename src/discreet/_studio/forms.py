@@ -67,7 +67,7 @@ def written(cls: type[Question]) -> list[Parameter]:
     particular = vars(cls).get("__annotations__", {})
     return sorted(
         (parameter for parameter in cls.parameters() if not parameter.python),
-        key=lambda one: one.name not in particular,
+        key=lambda parameter: parameter.name not in particular,
     )
 
 
@@ -105,8 +105,8 @@ def _places(subject: Parameter | None, names: Sequence[str]) -> Iterator[str]:
         yield from names
 
 
-def _is_formula(one: Parameter) -> bool:
-    return "~" in one.example
+def _is_formula(parameter: Parameter) -> bool:
+    return "~" in parameter.example
 
 
 def can_be_planned(kind: str, schema: Schema) -> bool:
@@ -138,22 +138,25 @@ class Input:
     """Optional, and without an example: it stands apart."""
 
     @classmethod
-    def made(cls, one: Parameter, value: str, required: bool) -> Self:
+    def from_parameter(cls, parameter: Parameter, value: str, required: bool) -> Self:
         """The field of a parameter."""
-        form, usual = one.form.name, "" if one.default in (None, ()) else one.form.write(one.default)
-        choices = ("no", "yes") if form == "flag" else one.choices
+        form, usual = (
+            parameter.form.name,
+            "" if parameter.default in (None, ()) else parameter.form.write(parameter.default),
+        )
+        choices = ("no", "yes") if form == "flag" else parameter.choices
         if choices and not required and usual not in choices:
             choices = ("", *choices)
         area = form in ("levels", "domains", "limits")
-        example = f"such as {one.example}" if one.example else ""
+        example = f"such as {parameter.example}" if parameter.example else ""
         if area:
-            example = re.sub(r",\s*" if form == "levels" else r";\s*", "\n", one.example)
+            example = re.sub(r",\s*" if form == "levels" else r";\s*", "\n", parameter.example)
         columns = {"names": "names", "domains": "lines", "limits": "lines"}.get(form, "")
         if form == "text" and not choices:
-            columns = "formula" if _is_formula(one) else "name"
+            columns = "formula" if _is_formula(parameter) else "name"
         return cls(
-            of=one,
-            name=slot(one.name),
+            of=parameter,
+            name=slot(parameter.name),
             value=value or (usual if choices else ""),
             widget="select" if choices else "area" if area else "line",
             required=required,
@@ -161,7 +164,7 @@ class Input:
             mode={"whole": "numeric", "number": "decimal", "budget": "decimal"}.get(form, ""),
             choices=choices,
             columns=columns,
-            rare=not required and not one.example,
+            rare=not required and not parameter.example,
         )
 
 
@@ -177,7 +180,7 @@ class ReleaseForm:
     request: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)
     """The fields of the question by their names."""
-    kept: KeptSchema | None = None
+    kept_schema: KeptSchema | None = None
     """The schema that is named."""
 
     @classmethod
@@ -190,7 +193,7 @@ class ReleaseForm:
         if len(fields.get("label", "")) > MAX_LABEL:
             raise InvalidInputError(f"label: at most {MAX_LABEL} characters")
         kept_schema = schemas.find(fields["schema"]) if schemas is not None and fields.get("schema") else None
-        form = cls(**fields, kept=kept_schema)  # type: ignore[arg-type]
+        form = cls(**fields, kept_schema=kept_schema)  # type: ignore[arg-type]
         texts = {parameter.name: given.get(slot(parameter.name), "") for parameter in written(form.asks)}
         return replace(form, texts={name: text for name, text in texts.items() if text.strip()})
 
@@ -204,11 +207,11 @@ class ReleaseForm:
         return allowed[self.kind] if self.kind else next(iter(allowed.values()))
 
     @property
-    def declared(self) -> Schema:
+    def declared_schema(self) -> Schema:
         """What is public about the data."""
-        if self.kept is None:
+        if self.kept_schema is None:
             raise InvalidInputError("the schema is missing: declare what is public about the data first")
-        return self.kept.schema
+        return self.kept_schema.schema
 
     def items(self) -> list[tuple[str, str]]:
         """Names and values of all fields that are filled in."""
@@ -224,21 +227,23 @@ class ReleaseForm:
         """The fields of the question, as they are filled in."""
         parameters = written(self.asks)
         return [
-            Input.made(parameter, self.texts.get(parameter.name, ""), self._needs(parameter))
+            Input.from_parameter(parameter, self.texts.get(parameter.name, ""), self._needs(parameter))
             for parameter in parameters
         ]
 
-    def _needs(self, one: Parameter) -> bool:
+    def _needs(self, parameter: Parameter) -> bool:
         """Whether a field must be filled in here: the budget always, and columns unless there is only one."""
-        if one.required or one.name == "epsilon":
+        if parameter.required or parameter.name == "epsilon":
             return True
-        if one.name == self.asks.subject():
-            return self.kept is None or len(self.declared.columns) > 1
-        return one.name == "delta" and self._needs_delta
+        if parameter.name == self.asks.subject():
+            return self.kept_schema is None or len(self.declared_schema.columns) > 1
+        return parameter.name == "delta" and self._needs_delta
 
     @cached_property
     def _needs_delta(self) -> bool:
-        texts = self.texts or (first_texts(self.asks.kind, self.declared) if self.kept is not None else None)
+        texts = self.texts or (
+            first_texts(self.asks.kind, self.declared_schema) if self.kept_schema is not None else None
+        )
         try:
             return self.asks.from_text({**(texts or {}), "epsilon": FIRST_EPSILON}).needs_delta
         except DiscreetError:
@@ -270,14 +275,14 @@ class ReleaseForm:
             return self.asks.from_text(self.texts)
 
     @cached_property
-    def asked(self) -> Request:
+    def checked_request(self) -> Request:
         """The question under its schema, within the limits of this page; looks at no data."""
         with self.fields_named():
-            return check_question(self.question, self.declared)
+            return check_question(self.question, self.declared_schema)
 
     def plan(self) -> dict[str, Any]:
         """What is asked, as a ledger stores it."""
-        return self.question.plan(self.declared)
+        return self.question.plan(self.declared_schema)
 
     @contextmanager
     def fields_named(self) -> Iterator[None]:
@@ -304,7 +309,7 @@ class ReleaseForm:
         if charge:
             more["charge"] = f"discreet.Charge({', '.join(map(repr, charge.values()))})"
         call = self.question.python(data, **more)
-        return f"{head}{schema_as_python(self.declared)}answer = {call}\nprint(answer)\n"
+        return f"{head}{schema_as_python(self.declared_schema)}answer = {call}\nprint(answer)\n"
 
     def as_command(self, file: str, charge: Mapping[str, str]) -> str:
         """The question as a command; its schema is saved as schema.toml."""
@@ -319,9 +324,9 @@ def schema_as_python(schema: Schema) -> str:
     return f"schema = discreet.Schema.from_toml(\n{lines})\n"
 
 
-def _alike(one: Parameter, other: Parameter | None) -> bool:
+def _alike(parameter: Parameter, other: Parameter | None) -> bool:
     return other is not None and all(
-        getattr(one, name) == getattr(other, name) for name in ("form", "example", "choices")
+        getattr(parameter, name) == getattr(other, name) for name in ("form", "example", "choices")
     )
 
 
@@ -338,11 +343,11 @@ def at_fault(name: str) -> Iterator[None]:
 # ---- limits --------------------------------------------------------------------------------------------
 
 
-def check_field(one: Parameter, value: Any) -> None:
+def check_field(parameter: Parameter, value: Any) -> None:
     """One field, by how it is written; before the question is built, which may be large."""
-    form, size, most = one.form.name, 0, 0
-    if one.choices and value not in one.choices:
-        raise InvalidInputError(f"{one.label} must be one of: {', '.join(one.choices)}")
+    form, size, most = parameter.form.name, 0, 0
+    if parameter.choices and value not in parameter.choices:
+        raise InvalidInputError(f"{parameter.label} must be one of: {', '.join(parameter.choices)}")
     if form in ("names", "levels", "domains", "limits", "options", "rules"):
         size, most = len(value), MAX_COLUMNS
     elif form == "numbers":
@@ -350,17 +355,17 @@ def check_field(one: Parameter, value: Any) -> None:
     elif form == "whole":
         size, most = value, MAX_WHOLE
     if size > most:
-        raise TooLargeError(f"{one.label}: at most {most:,} here; {NO_LIMIT}")
+        raise TooLargeError(f"{parameter.label}: at most {most:,} here; {NO_LIMIT}")
     if form == "budget":
         if len(str(value)) > 40:
-            raise InvalidInputError(f"{one.label} must be a number such as 0.5 or 1/2")
-        as_epsilon(value, one.name)
+            raise InvalidInputError(f"{parameter.label} must be a number such as 0.5 or 1/2")
+        as_epsilon(value, parameter.name)
     elif form not in ("text", "names", "levels", "domains", "whole"):
-        check_numbers(_numbers(value), one.label)
+        check_numbers(_numbers(value), parameter.label)
     if form == "options":
         for name, most in MAX_OPTION.items():
             if any(number > most for number in _numbers(value.get(name, 0))):
-                raise TooLargeError(f"{one.label}: {name} at most {most:,} here; {NO_LIMIT}")
+                raise TooLargeError(f"{parameter.label}: {name} at most {most:,} here; {NO_LIMIT}")
 
 
 def _numbers(value: Any) -> Iterator[float]:

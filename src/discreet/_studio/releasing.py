@@ -14,7 +14,7 @@ from typing import Any
 
 from discreet._documents.answer import Answer, load_answer
 from discreet._studio.forms import ReleaseForm, check_size
-from discreet._studio.sources import Sources, opened
+from discreet._studio.sources import Sources, open_source
 from discreet.errors import FileError, InvalidInputError, NoiseWarning, PrivacyWarning, RequestConflictError
 from discreet.ledger import Account, Ledger, Price
 from discreet.ledger.charging import Charge
@@ -87,7 +87,7 @@ class _Request:
     answer: Answer | None = None
     """Of a release without a ledger, so that a repeat is the same."""
 
-    def repeated(self, form: ReleaseForm) -> Answer | None:
+    def stored_answer(self, form: ReleaseForm) -> Answer | None:
         """The answer, if there is one; another question under the same id is an error."""
         if self.answer is not None and self.plan != _plan(form):
             raise RequestConflictError(
@@ -115,16 +115,16 @@ class Releases:
         if charge is not None and (earlier := charge.recall(form.plan())) is not None:
             guarantee = Guarantee.from_dict(earlier.guarantee)
             return Offer(guarantee, self._price(form, guarantee), charged_before=True)
-        if charge is None and (answer := earlier_request.repeated(form)) is not None:
+        if charge is None and (answer := earlier_request.stored_answer(form)) is not None:
             return Offer(answer.guarantee, None, charged_before=True)
-        heard: dict[str, None] = dict.fromkeys(cautions(form.question, form.asked))
+        heard: dict[str, None] = dict.fromkeys(cautions(form.question, form.checked_request))
         _heard.set(heard)
         earlier_request.bound = bound = self._read(form)
         with self._busy:
             reading = [request for request in self._requests.values() if request.bound is not None]
             for old in reading[:-MAX_READ]:
                 old.bound = None
-        size = bound.size if form.asked.declared_size is None else None
+        size = bound.size if form.checked_request.declared_size is None else None
         return Offer(bound.guarantee, self._price(form, bound.guarantee), size=size, warnings=tuple(heard))
 
     def _price(self, form: ReleaseForm, guarantee: Guarantee) -> Price | None:
@@ -139,17 +139,17 @@ class Releases:
                 "start the studio with --ledger URL. Nothing was released"
             )
         with earlier_request.lock:
-            if (same := earlier_request.repeated(form)) is not None:
+            if (same := earlier_request.stored_answer(form)) is not None:
                 return same
             bound = earlier_request.bound
-            if bound is None or (bound.question, bound.schema) != (form.question, form.declared):
+            if bound is None or (bound.question, bound.schema) != (form.question, form.declared_schema):
                 earlier = None if charge is None else charge.recall(form.plan())
                 bound = self._read(form) if earlier is None else None
             answer: Answer
             if bound is None:
-                answer = BoundQuestion(form.question, form.declared, None).answer(charge)
+                answer = BoundQuestion(form.question, form.declared_schema, None).answer(charge)
             else:
-                with form.fields_named(), opened(self.sources.find(form.source)) as data:
+                with form.fields_named(), open_source(self.sources.find(form.source)) as data:
                     answer = bound.put_to(data).answer(charge)
             earlier_request.bound, earlier_request.label = None, form.label
             if charge is None:
@@ -158,8 +158,8 @@ class Releases:
 
     def _read(self, form: ReleaseForm) -> BoundQuestion:
         """The question put to the data, which are read and have the declared size."""
-        with form.fields_named(), opened(self.sources.find(form.source)) as data:
-            bound = BoundQuestion(form.question, form.declared, data)
+        with form.fields_named(), open_source(self.sources.find(form.source)) as data:
+            bound = BoundQuestion(form.question, form.declared_schema, data)
             declared = bound.request.declared_size
             if declared not in (None, bound.size):
                 raise InvalidInputError(
@@ -173,7 +173,7 @@ class Releases:
     def _check(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
         """The request and what pays for it, after all that can be said before the data are opened."""
         check_request(form)
-        asked, charge = form.asked, None
+        asked, charge = form.checked_request, None
         if self.ledger is not None:
             if not form.dataset:
                 raise InvalidInputError("say which dataset of the ledger to charge")
@@ -219,8 +219,8 @@ class Releases:
         return [self.ledger.show(name) for name in self.ledger.datasets()]
 
 
-def _keep(known: OrderedDict[str, Any], newest: str, most: int) -> None:
+def _keep(cache: OrderedDict[str, Any], newest: str, most: int) -> None:
     """Forgets the oldest beyond so many."""
-    known.move_to_end(newest)
-    while len(known) > most:
-        known.popitem(last=False)
+    cache.move_to_end(newest)
+    while len(cache) > most:
+        cache.popitem(last=False)

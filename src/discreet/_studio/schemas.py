@@ -241,7 +241,7 @@ class Schemas:
         digest = hashlib.sha256(f"{shown}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
         return KeptSchema(digest, shown, text, schema)
 
-    def listed(self) -> list[KeptSchema]:
+    def list_recent(self) -> list[KeptSchema]:
         """Those used last, one of each name, and the example."""
         with self._busy:
             by_name = {schema.name: schema for schema in self._kept.values()}

@@ -79,12 +79,12 @@ class Sources:
         self._uploads.clear()
         self._private = None
 
-    def listed(self) -> list[DataSource]:
+    def list_all(self) -> list[DataSource]:
         """The uploads, then the files and tables of the folder."""
         return [*self._uploads.values(), *islice(self._in_folder(), MAX_FILES)]
 
     def find(self, identifier: str) -> DataSource:
-        for source in self.listed():
+        for source in self.list_all():
             if hmac.compare_digest(source.identifier.encode(), identifier.encode()):
                 return source
         raise FileError("this file is not here any more: uploads end with the studio; choose it again")
@@ -207,7 +207,7 @@ def _check_header(source: DataSource) -> None:
 
 
 @contextmanager
-def opened(source: DataSource) -> Iterator[Any]:
+def open_source(source: DataSource) -> Iterator[Any]:
     """What a question takes as data for this source. Messages show its name and never where it lies."""
     try:
         if source.table is None:
@@ -235,7 +235,7 @@ def columns(source: DataSource) -> list[tuple[str, str | None]]:
         raise InvalidInputError("a JSON file has no list of columns; write the names of its fields")
     typed = source.table is not None or name.endswith(".parquet")
     try:
-        with opened(source) as data:
+        with open_source(source) as data:
             relation = data if source.table is not None else sql("SELECT * FROM data", data=data)
             types = [str(kind).lower().partition("(")[0] if typed else None for kind in relation.types]
             columns = zip(map(str, relation.columns), types, strict=True)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import Relation, as_positive, group_assumption
-from discreet._documents.answer import Answer, Figure, Row, Table, Words, as_count, groups_table, kept
+from discreet._documents.answer import (
+    Answer,
+    Figure,
+    Row,
+    Table,
+    Words,
+    as_count,
+    cache_by_level,
+    groups_table,
+)
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import beta_summaries, dirichlet
@@ -24,7 +33,8 @@ if TYPE_CHECKING:
     from discreet._inference.pooled import Pooled
     from discreet.distributions.quantity import Quantity
 
-_FEW, _MANY = 3, 400  # groups from which on strength is shared in displays, and cells for which that is quick
+_MIN_POOLED_GROUPS = 3
+_MAX_POOLED_CELLS = 400  # groups × values that displays pool, which takes about a second
 
 
 @dataclass(frozen=True, repr=False)
@@ -270,7 +280,7 @@ class ConditionalRelease(Answer):
     def heading(self) -> str:
         return f"{self.given} · {self.outcome}"
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return the share of each value within each group, with its interval.
 
@@ -287,7 +297,7 @@ class ConditionalRelease(Answer):
             [self._prior_rows(level) if release is None else release.rows(level) for release in self.releases]
         )
 
-    @kept
+    @cache_by_level
     def shown_rows(self, level: float = 0.95) -> list[Row]:
         """Return the rows for displays, from the plug-in posterior where the noise cannot be accounted for.
 
@@ -358,10 +368,10 @@ class ConditionalRelease(Answer):
     @cached_property
     def _pooled_or_none(self) -> Pooled | None:
         """The pooled groups, where there are three groups or more and pooling them is quick; else None."""
-        if self.sizes is None or len(self.groups) < _FEW or not self._nonempty:
+        if self.sizes is None or len(self.groups) < _MIN_POOLED_GROUPS or not self._nonempty:
             return None
         levels = len(self._nonempty[0].counts)
-        if levels > 2 and len(self.groups) * levels > _MANY:
+        if levels > 2 and len(self.groups) * levels > _MAX_POOLED_CELLS:
             return None
         try:
             return self.pooled()
@@ -400,7 +410,7 @@ class ConditionalRelease(Answer):
         if self._pooled_or_none is not None:
             caption = "Groups that share strength: shares as draws from one unknown law"
             return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
-        if not 1 < len(self.groups) <= _FEW or any(
+        if not 1 < len(self.groups) <= _MIN_POOLED_GROUPS or any(
             release.posterior_or_none() is None for release in self._nonempty
         ):
             return ()

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from discreet._declarations import EXCLUDE, as_positive
-from discreet._documents.answer import Answer, Figure, Row, Table, Words, kept
+from discreet._documents.answer import Answer, Figure, Row, Table, Words, cache_by_level
 from discreet._interop import inference_data
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
@@ -32,7 +32,7 @@ from discreet.privacy.guarantee import Guarantee
 
 NETWORKS_DRAWN = 2000
 """Posterior draws of the network, where no other number is asked for."""
-_SHOWN = 60  # cells of the largest conditional table that is printed
+_MAX_PRINTED_CELLS = 60  # cells of the largest conditional table that is printed
 _READING = (
     "A network says of every column how it depends on its parents, and on nothing else once they are known. "
     "What is asked of it is computed for each of many networks that fit what was released, and the interval "
@@ -345,7 +345,7 @@ class NetworkRelease(Answer):
         """A pair for each share: the column, and the value."""
         return tuple((column, value) for column in self.parents for value in self.levels[column])
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return the share of each value of every column, with its interval.
 
@@ -423,7 +423,7 @@ class NetworkRelease(Answer):
         tables = [
             (column, parents, self.conditional(column)) for column, parents in self.parents.items() if parents
         ]
-        return tuple(self._table(*table) for table in tables if len(table[-1].names) <= _SHOWN)
+        return tuple(self._table(*table) for table in tables if len(table[-1].names) <= _MAX_PRINTED_CELLS)
 
     def _table(self, column: str, given: Sequence[str], table: Quantity) -> Table:
         (low, high), mean, step = table.interval(0.95), table.mean(), len(self.levels[column])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from discreet._documents.answer import Answer, Row, Words, kept, load_answer
+from discreet._documents.answer import Answer, Row, Words, cache_by_level, load_answer
 from discreet._inference.add_remove import LogUniform
 from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet._typing import FloatArray
@@ -104,7 +104,7 @@ class QuantileAnswer(Answer):
             group: distribution.quantiles(self.probs) for group, distribution in self._distributions.items()
         }
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return each quantile with its interval, group after group.
 

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import EXCLUDE, Domain, Relation, as_prior
-from discreet._documents.answer import LARGEST, VERSIONS, Answer, Figure, Row, Series, Table, Words, kept
+from discreet._documents.answer import (
+    LARGEST,
+    VERSIONS,
+    Answer,
+    Figure,
+    Row,
+    Series,
+    Table,
+    Words,
+    cache_by_level,
+)
 from discreet._inference._likelihoods.kinds import Bridged, Likelihood, likelihood_of
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
 from discreet._inference.noise_aware import MixedShares, noise_aware
@@ -31,27 +41,27 @@ if TYPE_CHECKING:
     from discreet._inference.quantiles import BinnedDistribution
     from discreet.distributions.quantity import Quantity
 
-_AWARE = (
+_NOISE_AWARE_NOTE = (
     "The intervals account for sampling and for the noise of privacy; the column noise is its part of the "
     "variance."
 )
-_PLUG_IN = "The intervals take the released counts as if they were exact: they leave out the noise."
-_DROWNED = "the noise is about as large as the data: this posterior says little beyond the prior"
-_STRENGTH = (
+_PLUG_IN_NOTE = "The intervals take the released counts as if they were exact: they leave out the noise."
+_NOISE_WARNING = "the noise is about as large as the data: this posterior says little beyond the prior"
+_INFERRED_PRIOR = (
     "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
     "released (the plug-in posterior takes 1)"
 )
-_ANSWERED = (
+_ANSWERED_NOTE = (
     "How many of the records have a value is private. From what was released about {:,.0f} have, with 95 % "
     "probability {:,} to {:,}."
 )
-_TOTAL = (
+_TOTAL_NOTE = (
     "The number of records is private. From what was released it is about {:,.0f}, with 95 % probability "
     "{:,} to {:,}."
 )
-_IF_ANY = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
-_MOST_COMPARED = 4  # groups whose differences a report shows
-_MOST_DRAWN = 100  # densities; of more levels only the first
+_OPTIONAL_FIELDS = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
+_MAX_COMPARED_GROUPS = 4  # groups whose differences a report shows
+_MAX_DENSITIES = 100  # densities; of more levels only the first
 _READING = (
     "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
     "probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is "
@@ -229,7 +239,7 @@ class Release(Bridged, Answer):
         """Return the posterior standard deviations of the shares, in the order of ``names``."""
         return self.posterior.std()
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return the share of each value, or of each cell of a table, with its interval.
 
@@ -277,7 +287,7 @@ class Release(Bridged, Answer):
         """
         return self.posterior.sample(size, seed)
 
-    @kept
+    @cache_by_level
     def shown_rows(self, level: float = 0.95) -> list[Row]:
         """Return the rows for displays, from the plug-in posterior where the noise cannot be accounted for.
 
@@ -306,16 +316,16 @@ class Release(Bridged, Answer):
     def warnings(self) -> tuple[str, ...]:
         # What was released is public, also where the number of records is not.
         records = max(self.counts) if self.n is None else self.n
-        return (_DROWNED,) if self.built.noise_scale >= records else ()
+        return (_NOISE_WARNING,) if self.built.noise_scale >= records else ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         posterior = self.posterior_or_none()
-        notes = [_PLUG_IN if posterior is None else _AWARE]
+        notes = [_PLUG_IN_NOTE if posterior is None else _NOISE_AWARE_NOTE]
         if isinstance(posterior, MixedShares) and self.leaves_out:
-            notes.append(_ANSWERED.format(posterior.total.mean(), *posterior.total.interval(0.95)))
+            notes.append(_ANSWERED_NOTE.format(posterior.total.mean(), *posterior.total.interval(0.95)))
         if isinstance(posterior, AddRemovePosterior):
-            notes.append(_TOTAL.format(posterior.total.mean(), *posterior.total.interval(0.95)))
+            notes.append(_TOTAL_NOTE.format(posterior.total.mean(), *posterior.total.interval(0.95)))
         return tuple(notes)
 
     def words(self) -> Words:
@@ -340,7 +350,9 @@ class Release(Bridged, Answer):
                 facts.append((name, "left out: these are shares of those who answered"))
             elif level is not None:
                 facts.append((name, f"counted as {level}"))
-        prior = prior_in_words(self.prior) if self.strength is None else _STRENGTH.format(*self.strength)
+        prior = (
+            prior_in_words(self.prior) if self.strength is None else _INFERRED_PRIOR.format(*self.strength)
+        )
         words = f"{self.mechanism}: {MECHANISMS.reader(self.mechanism).words}"
         facts += [("Prior", prior), ("Mechanism", words)]
         return Words(
@@ -369,7 +381,7 @@ class Release(Bridged, Answer):
             Series(str(value), plug_in.marginal(i))
             if posterior is None
             else Series(str(value), posterior.marginal(i), plug_in=plug_in.marginal(i))
-            for i, value in enumerate(self.levels[:_MOST_DRAWN])
+            for i, value in enumerate(self.levels[:_MAX_DENSITIES])
         )
         title = f"Shares of {self.column}" if self.column else "Share of each value"
         return Figure(title, tuple(self.shown_rows(level)), series)
@@ -406,7 +418,7 @@ class Release(Bridged, Answer):
             return (self.crosstab(),)
         group, outcome = self.axes
         shares = self.shares(outcome, group)
-        few = len(shares.groups) <= _MOST_COMPARED
+        few = len(shares.groups) <= _MAX_COMPARED_GROUPS
         return (shares.side_by_side(), *([shares.differences()] if few else []))
 
     def difference(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
@@ -707,7 +719,11 @@ class Release(Bridged, Answer):
             "noisy": None if self.output.noisy is None else list(self.output.noisy),
             "other": self.other,
             "missing": self.missing,
-            **{name: as_json(value) for name in _IF_ANY if (value := getattr(self, name)) is not None},
+            **{
+                name: as_json(value)
+                for name in _OPTIONAL_FIELDS
+                if (value := getattr(self, name)) is not None
+            },
             "guarantee": self.guarantee.to_dict(),
             "versions": dict(self.versions),
         }

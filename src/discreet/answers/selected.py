@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import as_rational
-from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, kept
+from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, cache_by_level
 from discreet._json import fields_as_json
 from discreet._text import amount
 from discreet._typing import FloatArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discreet._inference.sparse import SparsePosterior
 
 EVERYTHING_ELSE, ALL_RECORDS = "everything else", "all records"
-_DOUBT = (
+_FALSE_LEVELS_NOTE = (
     "Where levels are few and about equally large, an empty one that stands out by chance is taken for one "
     "of them, and the interval of all records holds less often than it says; a smaller expected_false, such "
     "as 0.01, avoids that."
@@ -138,7 +138,7 @@ class Discovered(Selected):
         noisy = np.array(list(self.counts.values()), dtype=np.float64)
         return noisy - self.selection.simulate((size, len(noisy)), np.random.default_rng(seed))
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return the number of records of each value, with its interval under a flat prior.
 
@@ -284,7 +284,7 @@ class SparseRelease(Selected):
         parts = self.posterior.sample(size, seed)
         return np.asarray(np.maximum(np.column_stack([parts, parts.sum(axis=1)]), 0.0))
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return the number of records of each published value, of everything else, and of all.
 
@@ -338,7 +338,7 @@ class SparseRelease(Selected):
                 "where its interval begins at 0 that is likely enough to be said.",
                 "Everything else is all declared levels that are not here, together: each of them may have "
                 "records.",
-                *((_DOUBT,) if 10 * self.expected_false >= 1 else ()),
+                *((_FALSE_LEVELS_NOTE,) if 10 * self.expected_false >= 1 else ()),
             ),
             reading=(
                 "What was assumed of a level: it is empty with an unknown probability, or has x records in "

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-PATIENCE = 2.0
+QUIET_SECONDS = 2.0
 """Seconds without a word."""
 
 
@@ -35,7 +35,7 @@ def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -
     [3, 1, 2]
     """
     shown = sys.stderr.isatty() if show is None else show
-    patience, pause = (PATIENCE, 0.2) if show is None else (0.0, 0.0)
+    patience, pause = (QUIET_SECONDS, 0.2) if show is None else (0.0, 0.0)
     start = last = time.monotonic()
     has_printed = False
     for done, item in enumerate(items):

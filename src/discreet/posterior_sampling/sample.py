@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
-from discreet._documents.answer import Answer, Figure, Row, Series, Table, Words, as_count, kept
+from discreet._documents.answer import Answer, Figure, Row, Series, Table, Words, as_count, cache_by_level
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
@@ -221,7 +221,7 @@ class Sample(Answer):
     def _attributes(self) -> dict[str, Any]:
         return super()._attributes() | {"n": self.n}
 
-    @kept
+    @cache_by_level
     def shown_rows(self, level: float = 0.95) -> list[Row]:
         """Return the rows; an empty list where they cannot be computed, or would take minutes.
 
@@ -245,7 +245,7 @@ class Sample(Answer):
     def warnings(self) -> tuple[str, ...]:
         return (_UNCHECKED,) if math.isinf(self.model.work) else ()
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """Return mean, standard deviation and credible interval of each number in θ, given the draws.
 

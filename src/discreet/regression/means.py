@@ -41,7 +41,16 @@ from discreet._declarations import (
     people_assumption,
     people_bound,
 )
-from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, as_count, kept, with_interval
+from discreet._documents.answer import (
+    LARGEST,
+    VERSIONS,
+    Answer,
+    Row,
+    Words,
+    as_count,
+    cache_by_level,
+    with_interval,
+)
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._randomness.gaussian import rounded_gaussian
@@ -155,7 +164,7 @@ class Mean(Answer):
         """The column."""
         return (self.column,)
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """The mean; what the records' own mean may be, given the noisy sums, is the noise's part of it."""
         mean = float(self.weights @ self.means)
@@ -316,7 +325,7 @@ class Means(Answer):
     def heading(self) -> str:
         return self.by
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """The mean of each group."""
         pairs = zip(self.groups, self.means, strict=True)

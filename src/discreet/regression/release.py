@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import as_positive, as_real, as_reals
-from discreet._documents.answer import FIRST, Answer, Row, Table, Words, as_count, kept
+from discreet._documents.answer import FIRST, Answer, Row, Table, Words, as_count, cache_by_level
 from discreet._numerics.enclosures import round_up
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError
@@ -147,7 +147,7 @@ class LogisticRelease(Answer):
         both = np.concatenate([self.intercepts[:, :, None], self.coefficients], axis=2)
         return both.reshape(len(both), -1)
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """The mean of the published draws: how far it is from the posterior's, nothing published tells."""
         return [

@@ -23,15 +23,15 @@ from discreet.errors import InvalidInputError
 
 __all__ = ["Program", "brms_family", "functions", "observe"]
 
-_CURVED = "9 * sqrt(fmax(centre, mean)) + 40"  # there the law of x has fallen by 40 nats
-_LAWS = {
+_COUNT_REACH = "9 * sqrt(fmax(centre, mean)) + 40"  # there the law of x has fallen by 40 nats
+_STAN_LOG_DENSITIES = {
     "discrete-laplace": "log1m_exp(-1 / scale) - log1p_exp(-1 / scale) - fmax(z - x, x - z) / scale",
     "lattice": "-fmax(z - x, x - z) / scale",
     "laplace": "double_exponential_lpdf(z | x, scale)",
     "gaussian": "normal_lpdf(z | x, scale)",
 }
 
-_DRAWN = {  # the same noises, drawn by R
+_R_NOISE = {  # the same noises, drawn by R
     "discrete-laplace": "rgeom(length(mu), -expm1(-1 / scale)) - rgeom(length(mu), -expm1(-1 / scale))",
     "laplace": "scale * (rexp(length(mu)) - rexp(length(mu)))",
     "gaussian": "rnorm(length(mu), 0, scale)",
@@ -144,14 +144,15 @@ def functions(noise: Any) -> str:
     // log P(z | x): discrete-laplace noise of a count x.
     """
     law = as_noise(noise)
-    if law.name not in _LAWS:
+    if law.name not in _STAN_LOG_DENSITIES:
         raise InvalidInputError(
-            f"{law.name} noise has no Stan code, but {', '.join(_LAWS)} have; discreet.pymc takes every noise"
+            f"there is no Stan code for {law.name} noise: it must be one of "
+            f"{', '.join(_STAN_LOG_DENSITIES)}; discreet.pymc takes every noise"
         )
-    pulled, reach = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))", _CURVED
+    pulled, reach = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))", _COUNT_REACH
     if law.name == "gaussian":
-        pulled, reach = "(z + mean) / 2", f"fmax(z - mean, mean - z) / 2 + fmin(9 * scale, {_CURVED})"
-    return _FUNCTIONS.format(name=law.name, law=_LAWS[law.name], pulled=pulled, reach=reach)
+        pulled, reach = "(z + mean) / 2", f"fmax(z - mean, mean - z) / 2 + fmin(9 * scale, {_COUNT_REACH})"
+    return _FUNCTIONS.format(name=law.name, law=_STAN_LOG_DENSITIES[law.name], pulled=pulled, reach=reach)
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ posterior_epred_noisy_poisson <- function(prep) brms::get_dpar(prep, "mu")
 posterior_predict_noisy_poisson <- function(i, prep, ...) {{
   mu <- brms::get_dpar(prep, "mu", i = i)
   scale <- prep$data$vreal1[i]
-  rpois(length(mu), mu) + {_DRAWN[law.name]}
+  rpois(length(mu), mu) + {_R_NOISE[law.name]}
 }}
 # brm(z | vreal(scale) ~ ..., data = d, family = noisy_poisson, stanvars = noisy_poisson_code)
 """

@@ -168,17 +168,17 @@ class Study:
             raise InvalidInputError("epsilon is missing: the budget of the study, such as epsilon=1")
         return self.ledger.show(self.dataset).cap
 
-    def _check(self, known: Account) -> None:
-        if known.cap != self.budget:
+    def _check(self, account: Account) -> None:
+        if account.cap != self.budget:
             raise InvalidInputError(
                 f"the study's budget is {self.budget} but the ledger's cap for "
-                f"{self.dataset!r} is {known.cap}: "
+                f"{self.dataset!r} is {account.cap}: "
                 "leave epsilon and delta out to join it, or change the cap with ledger.set_cap "
                 "(discreet ledger cap)"
             )
-        if known.relation != self.relation:
+        if account.relation != self.relation:
             raise InvalidInputError(
-                f"the ledger keeps {self.dataset!r} for {known.relation}, and this schema is "
+                f"the ledger keeps {self.dataset!r} for {account.relation}, and this schema is "
                 f"for {self.relation}"
             )
 

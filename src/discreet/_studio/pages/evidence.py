@@ -36,7 +36,7 @@ _busy = threading.Lock()
 _PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\.png")
 
 
-class _Asked(NamedTuple):
+class _AuditArguments(NamedTuple):
     """What is audited, read and within the limits of this page."""
 
     mechanism: str
@@ -73,7 +73,7 @@ class AuditQuestion:
         return f"/audit?{query}" if query else "/audit"
 
     @cached_property
-    def asked(self) -> _Asked:
+    def arguments(self) -> _AuditArguments:
         if self.mechanism not in MECHANISMS:
             raise InvalidInputError(f"mechanism must be one of: {', '.join(MECHANISMS)}")
         prior = as_prior(SERIES.read(self.prior, "prior"))
@@ -97,16 +97,16 @@ class AuditQuestion:
                 f"epsilon={self.epsilon!r}: with three levels or more this page audits lattice from ε = "
                 f"{float(MIN_LATTICE_EPSILON):g} on; {NO_LIMIT}"
             )
-        return _Asked(self.mechanism, prior, n, epsilon, tuple(options.items()))
+        return _AuditArguments(self.mechanism, prior, n, epsilon, tuple(options.items()))
 
     def result(self) -> Audit:
         """The audit; of two equal questions the second finds the first one's answer."""
-        asked = self.asked
+        asked = self.arguments
         with _busy:
             return _audit_page(asked)
 
     def python(self) -> str:
-        name, prior, n, epsilon, options = self.asked
+        name, prior, n, epsilon, options = self.arguments
         extra = "".join(f", {key}={value!r}" for key, value in options)
         return (
             "import discreet\n\n"
@@ -116,7 +116,7 @@ class AuditQuestion:
         )
 
     def command(self) -> str:
-        name, prior, n, epsilon, options = self.asked
+        name, prior, n, epsilon, options = self.arguments
         extra = dict(options)
         words = ["discreet", "audit", name, "--prior", ",".join(map(number_text, prior)), "--n", str(n)]
         words += ["--epsilon", str(epsilon)]
@@ -127,7 +127,7 @@ class AuditQuestion:
 
 
 @lru_cache(maxsize=64)
-def _audit_page(asked: _Asked) -> Audit:
+def _audit_page(asked: _AuditArguments) -> Audit:
     name, prior, n, epsilon, options = asked
     built = check_options(name, dict(options))(prior=prior, n=n, epsilon=epsilon, **dict(options))
     return audit(built, progress=False)

@@ -64,7 +64,7 @@ class PlanForm(ReleaseForm):
     def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
         """The fields that the form has; a question that the schema allows where none was asked."""
         available = schemas or Schemas()
-        schema = available.find(given["schema"]) if given.get("schema") else available.listed()[0]
+        schema = available.find(given["schema"]) if given.get("schema") else available.list_recent()[0]
         kind = given.get("kind") or next(kind for kind in kinds() if can_be_planned(kind, schema.schema))
         asked = {**given, "kind": kind, "schema": schema.identifier, "source": "", "request": ""}
         form = super().read(asked, available)
@@ -89,7 +89,7 @@ class PlanForm(ReleaseForm):
     @property
     def shown_n(self) -> str:
         """The number of records as the form shows it."""
-        return self.n or str(self.declared.size or FIRST_N)
+        return self.n or str(self.declared_schema.size or FIRST_N)
 
     @cached_property
     def records(self) -> int:
@@ -108,11 +108,13 @@ class PlanForm(ReleaseForm):
 
     def width(self, epsilon: str | None = None) -> Plan:
         """How precise it will be, at this ε or another."""
-        _ = self.asked
+        _ = self.checked_request
         guesses = tuple(sorted(self.guesses.items()))
         with self.fields_named(), _guess_at_fault(self.guesses):
             texts = tuple(sorted(self.texts.items()))
-            return _plan(self.kind, texts, self.declared, self.records, epsilon or self.epsilon, guesses)
+            return _plan(
+                self.kind, texts, self.declared_schema, self.records, epsilon or self.epsilon, guesses
+            )
 
     def inputs(self) -> list[Input]:
         """The fields of the question but ε, which has a slider."""
@@ -121,7 +123,7 @@ class PlanForm(ReleaseForm):
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
         """For each kind of question whether it is this one, its title and the address of its plan."""
         for kind, cls in kinds().items():
-            if can_be_planned(kind, self.declared):
+            if can_be_planned(kind, self.declared_schema):
                 query = {"kind": kind, "schema": self.schema, "n": self.n}
                 yield (
                     kind == self.kind,
@@ -143,7 +145,7 @@ class PlanForm(ReleaseForm):
             "dataset": self.dataset,
             "label": self.label,
         }
-        if self.kept is not None and self.kept.text == EXAMPLE:
+        if self.kept_schema is not None and self.kept_schema.text == EXAMPLE:
             fields["schema"] = ""  # of no data
         return ReleaseForm(**fields, texts={**self.texts, **paid}).address()
 
@@ -167,7 +169,7 @@ class PlanForm(ReleaseForm):
         }
         wanted = "".join(f"    {name}={value!r},\n" for name, value in more.items())
         return (
-            f"import discreet\n{head}\n{schema_as_python(self.declared)}"
+            f"import discreet\n{head}\n{schema_as_python(self.declared_schema)}"
             f"question = {'discreet.' * ours}{cls.__qualname__}({asked})\n"
             f"plan = discreet.plan(\n    question,\n    schema,\n{wanted})\nprint(plan)\n"
         )
@@ -213,7 +215,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             width = form.width()
             delta = form.question.delta
             spent = as_epsilon(delta, "delta") if delta else Fraction(0)
-            relation = form.declared.relation
+            relation = form.declared_schema.relation
             questions = [*listed, urlencode(form.items())]
             context |= {
                 "width": width,
@@ -233,7 +235,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             plan=PlanForm.read({}, studio.schemas),
             schemas=[
                 (schema, "/plan?" + urlencode({"schema": schema.identifier}))
-                for schema in studio.schemas.listed()
+                for schema in studio.schemas.list_recent()
             ],
             listed=listed,
             limits=limits,
@@ -301,7 +303,7 @@ def _between(x: tuple[float, ...], y: list[float]) -> tuple[list[float], list[fl
 def _solve(form: PlanForm) -> dict[str, Any]:
     """Which ε, and how many records, the wanted precision needs."""
     plans: dict[str, Any] = {}
-    schema = form.declared
+    schema = form.declared_schema
     wanted: dict[str, Any] = {"within": form.within, "of": form.of or None, "guess": form.guesses}
 
     def open_size() -> Schema:
@@ -331,9 +333,9 @@ def _split(plans: list[PlanForm], given: Mapping[str, str]) -> Split:
         precision = {name: text for name, text in precision.items() if text}
         guess = {"guess": form.guesses} if form.guesses else {}
         questions[f"question {index}"] = {"kind": form.kind, **asked, **precision, **guess}
-        _ = form.asked  # within the limits of this page
+        _ = form.checked_request  # within the limits of this page
     delta = given.get("delta", "").strip()
     with at_fault("epsilon"):
         total = as_epsilon(given["epsilon"].strip())
     budget = total, as_epsilon(delta, "delta") if delta else None
-    return split(questions, plans[0].declared, *budget, n=plans[0].records)
+    return split(questions, plans[0].declared_schema, *budget, n=plans[0].records)

@@ -54,7 +54,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
                 "release_source.html",
                 sources=[
                     (source, form.address(source=source.identifier, request=""))
-                    for source in studio.sources.listed()
+                    for source in studio.sources.list_all()
                 ],
                 upload=form.address(UPLOAD, source="", request=""),
                 planned=form.asks.title if form.texts else "",
@@ -63,11 +63,11 @@ def add_release(app: FastAPI, studio: Studio) -> None:
                 megabytes=f"{studio.settings.upload_limit / MEGABYTE:g}",
             )
         source = studio.sources.find(form.source)
-        if form.kept is None:
+        if form.kept_schema is None:
             schema = studio.schemas.of_source(source.identifier)
             if schema is None:  # what is public comes first
                 return RedirectResponse(form.address("/schema", request=""), 303)
-            form = replace(form, schema=schema.identifier, kept=schema)
+            form = replace(form, schema=schema.identifier, kept_schema=schema)
         return _form_page(studio, request, replace(form, request=new_request(source.identifier)), source)
 
     @app.post(UPLOAD)
@@ -84,7 +84,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
     @app.get("/release/review")
     def review(request: Request) -> Response:
         form = ReleaseForm.read(request.query_params, studio.schemas)
-        source, _ = studio.sources.find(form.source), form.declared
+        source, _ = studio.sources.find(form.source), form.declared_schema
         try:
             offer = studio.releases.price(form)
         except DiscreetError as error:
@@ -140,7 +140,7 @@ def add_release(app: FastAPI, studio: Studio) -> None:
 
 def _confirm(studio: Studio, request: Request, given: Mapping[str, str]) -> Response:
     form = ReleaseForm.read(given, studio.schemas)
-    source, _ = studio.sources.find(form.source), form.declared
+    source, _ = studio.sources.find(form.source), form.declared_schema
     try:
         studio.releases.release(form, given.get("acknowledged") == "yes")
     except DiscreetError as error:
@@ -178,7 +178,7 @@ def _form_page(
         200 if trouble is None else trouble.status,
         source=source,
         form=form if usable else replace(form, request=new_request(source.identifier)),
-        kept=form.kept,
+        kept=form.kept_schema,
         accounts=accounts,
         has_ledger=studio.ledger is not None,
         problem=trouble,

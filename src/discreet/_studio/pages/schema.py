@@ -23,7 +23,11 @@ def add_schema(app: FastAPI, studio: Studio) -> None:
     def schema_page(request: Request) -> Response:
         form = ReleaseForm.read(request.query_params, studio.schemas)
         source = studio.sources.find(form.source) if form.source else None
-        schema = form.kept if source is None else form.kept or studio.schemas.of_source(source.identifier)
+        schema = (
+            form.kept_schema
+            if source is None
+            else form.kept_schema or studio.schemas.of_source(source.identifier)
+        )
         if schema is not None:
             return _page(studio, request, form, source, schema.text, schema)
         text, trouble = "", None
@@ -49,7 +53,9 @@ def add_schema(app: FastAPI, studio: Studio) -> None:
         try:
             if named:
                 text = _decode(content)
-            name = named or (source.name if source is not None else form.kept.name if form.kept else "Schema")
+            name = named or (
+                source.name if source is not None else form.kept_schema.name if form.kept_schema else "Schema"
+            )
             schema = await run_in_threadpool(studio.schemas.keep, text, name, form.source)
         except DiscreetError as error:
             shown = text[: 2 * MAX_SCHEMA_TEXT]
@@ -78,18 +84,18 @@ def _page(
     form: ReleaseForm,
     source: DataSource | None,
     text: str,
-    kept: KeptSchema | None,
+    schema: KeptSchema | None,
     trouble: Problem | None = None,
     is_template: bool = False,
 ) -> Response:
     """The page of a schema: its text, what is wrong with it or what it makes public, and where to go on."""
     links: dict[str, Any] = {}
-    if kept is not None:
-        chosen = form.address("/release", schema=kept.identifier, request="")
+    if schema is not None:
+        chosen = form.address("/release", schema=schema.identifier, request="")
         links = {
             "ask": chosen,
-            "plan": "/plan?" + urlencode({"schema": kept.identifier}),
-            "download": "/schema/download?" + urlencode({"schema": kept.identifier}),
+            "plan": "/plan?" + urlencode({"schema": schema.identifier}),
+            "download": "/schema/download?" + urlencode({"schema": schema.identifier}),
         }
     return studio.page(
         request,
@@ -97,17 +103,18 @@ def _page(
         200 if trouble is None or is_template else trouble.status,
         source=source,
         text=text,
-        kept=kept,
+        kept=schema,
         problem=trouble,
         is_template=is_template,
         carried=urlencode(form.items()),
         links=links,
         sources=[
             (source, form.address("/schema", source=source.identifier, schema="", request=""))
-            for source in studio.sources.listed()
+            for source in studio.sources.list_all()
         ],
         schemas=[
-            (schema, form.address("/schema", schema=schema.identifier)) for schema in studio.schemas.listed()
+            (schema, form.address("/schema", schema=schema.identifier))
+            for schema in studio.schemas.list_recent()
         ],
         most=MAX_SCHEMA_TEXT,
     )

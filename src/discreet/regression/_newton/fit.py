@@ -34,7 +34,7 @@ from discreet._documents.answer import (
     Words,
     as_count,
     as_probability,
-    kept,
+    cache_by_level,
     with_interval,
 )
 from discreet._documents.base import parse
@@ -512,7 +512,7 @@ class Fit(Answer):
         law, rng = self.posterior, np.random.default_rng(seed)
         return law.draws[rng.choice(len(law.draws), as_positive(size, "size"), p=law.weights)]
 
-    @kept
+    @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
         shares = self.noise_share().tolist()
