@@ -5,6 +5,7 @@
     python benchmarks/designs.py run --seed 20261118 --part 3/20 --out part-3.json
     python benchmarks/designs.py run --quick                                 # 40 designs, 2 fits each
     python benchmarks/designs.py table part-*.json
+    python benchmarks/designs.py prior --fits 150                            # coefficients from their prior
 
 A design is a formula of one to three blocks of columns (normal, uniform, skewed, heavy-tailed, with narrow
 data in wide bounds, polynomials, splines, levels of which some are rare, their interactions, correlated and
@@ -414,6 +415,62 @@ def show(found: list[dict[str, Any]]) -> None:
             )
 
 
+SETTINGS = (
+    (300, "1", "even"),
+    (2_000, "1", "even"),
+    (2_000, "0.3", "narrow"),
+    (5_000, "1", "alike"),
+    (5_000, "3", "narrow"),
+    (20_000, "1", "even"),
+)
+
+
+def prior(options: argparse.Namespace) -> None:
+    """Fits of ``y ~ a + b`` with coefficients from a declared prior N(0, 1): how often it holds them."""
+    import pandas as pd
+
+    from discreet._randomness.entropy import SeededEntropy
+    from discreet.regression._newton.fit import regression
+
+    print("| family | n | ε | columns | 50 % | 90 % | 95 % | mean error, deviations | warn |")
+    print("| --- " * 9 + "|")
+    known: dict[str, tuple[float, float]] = dict.fromkeys(("Intercept", "a", "b"), (0.0, 1.0))
+    for family, (n, epsilon, kind) in product(options.family, SETTINGS):
+        bounds, levels = {"a": (-1.0, 1.0), "b": (-1.0, 1.0)}, {}
+        if family == "binomial":
+            levels["y"] = (0, 1)
+        else:
+            bounds["y"] = (0, 30) if family == "poisson" else (-8.0, 8.0)
+        declared = {"bounds": bounds, "levels": levels, "prior": known}
+        asked = regression("y ~ a + b", family=family, epsilon=epsilon, delta=DELTA, n=n, **declared)
+        held, errors, warned = [], [], []
+        for fit in range(options.fits):
+            generator = np.random.default_rng([options.seed, fit, n])
+            rows = generator.uniform(-1, 1, (n, 2))
+            if kind == "narrow":
+                rows = np.array([0.3, 0.0]) + np.array([0.15, 0.3]) * generator.normal(size=(n, 2))
+            elif kind == "alike":
+                rows[:, 1] = 0.9 * rows[:, 0] + 0.25 * generator.normal(size=n)
+            rows, truth = np.clip(rows, -1, 1), generator.normal(size=3)
+            predictor = truth[0] + rows @ truth[1:]
+            if family == "gaussian":
+                response = np.clip(predictor + generator.normal(size=n), -8, 8)
+            elif family == "binomial":
+                response = (generator.random(n) < expit(predictor)).astype(int)
+            else:
+                response = np.minimum(generator.poisson(np.exp(predictor)), 30)
+            frame = pd.DataFrame({"a": rows[:, 0], "b": rows[:, 1], "y": response})
+            made = asked.fit(frame, source=SeededEntropy(int(generator.integers(2**31))))
+            ends = [made.interval(level) for level in LEVELS]
+            held.append([np.mean((low <= truth) & (truth <= high)) for low, high in ends])
+            errors.append((made.mean() - truth) / made.std())
+            warned.append(bool(made.warnings))
+        shares = " | ".join(f"{one:.3f}" for one in np.mean(held, axis=0))
+        off = ", ".join(f"{one:.2f}" for one in np.mean(errors, axis=0))
+        row = f"| {family} | {n} | {epsilon} | {kind} | {shares} | {off} | {np.mean(warned):.2f} |"
+        print(row, flush=True)
+
+
 def _share(group: list[dict[str, Any]], level: int, of: str = "held") -> float:
     return float(np.mean([held for one in group for held in one[of][level]]))
 
@@ -458,6 +515,11 @@ def main() -> None:
     one = commands.add_parser("table")
     one.add_argument("parts", nargs="+", type=Path)
     one.set_defaults(run=table)
+    one = commands.add_parser("prior")
+    one.add_argument("--fits", type=int, default=150)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--family", nargs="+", default=FAMILIES)
+    one.set_defaults(run=prior)
     options = parser.parse_args()
     options.run(options)
 
