@@ -43,7 +43,7 @@ from discreet._declarations import Domain
 from discreet._inference.add_remove import LogUniform
 from discreet._inference.noise_aware import noise_aware
 from discreet._inference.polya_tree import SMOOTH, STEPS, slopes_within, within
-from discreet._inference.pooled import noisy_groups, pooled
+from discreet._inference.pooled import noisy_groups, pool_groups
 from discreet._inference.quantiles import BinnedDistribution, Bins
 from discreet._numerics import noises
 from discreet._randomness.entropy import SeededEntropy
@@ -185,7 +185,7 @@ def groups(rng: Rng, number: int, size: int, levels: int) -> Found:
     x = np.stack([rng.multinomial(size, share) for share in shares[0]])
     z = noise.draw(x, rng)
     seed = int(rng.integers(2**31))
-    found = pooled(noisy_groups(z, noise, np.full(number, size)), seed=seed).sample(DRAWS, seed)
+    found = pool_groups(noisy_groups(z, noise, np.full(number, size)), seed=seed).sample(DRAWS, seed)
     return found[:, :5, 0], shares[0, :5, 0], shares[1, :5, 0]
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 import discreet
-from discreet._inference.pooled import noisy_groups, pooled
+from discreet._inference.pooled import noisy_groups, pool_groups
 from discreet._numerics import noises
 
 GROUPS, SIZE = 200, 50
@@ -39,7 +39,7 @@ def one_pooled(job: tuple[int, float, float | None]) -> tuple[float, float, floa
     x = rng.binomial(SIZE, shares)
     noise = noises.LatticeNoise(2 / epsilon)
     z = noise.draw(np.stack([x, SIZE - x], axis=1), rng)
-    together = pooled(noisy_groups(z, noise, np.full(GROUPS, SIZE)))
+    together = pool_groups(noisy_groups(z, noise, np.full(GROUPS, SIZE)))
     low, high = (end[::2] for end in together.interval(0.9))  # of the first value in each group
     alone = [discreet.noisy_counts(row, noise, total=SIZE).noise_aware() for row in z]
     ends = np.array([law.interval(0.9) for law in alone])[:, :, 0]
@@ -83,7 +83,7 @@ def print_speed() -> None:
         noise = noises.LatticeNoise(4.0)
         z = noise.draw(x, rng)
         start, used = time.perf_counter(), time.process_time()
-        found = pooled(noisy_groups(z, noise, np.full(3000, SIZE)))
+        found = pool_groups(noisy_groups(z, noise, np.full(3000, SIZE)))
         found.interval(0.9)
         spent, used = time.perf_counter() - start, time.process_time() - used
         print(f"3,000 groups × {levels} levels: {spent:.1f} s ({used:.1f} s of one processor), "

@@ -84,13 +84,13 @@ def grid_of_line(x, z):
 
 
 def log_prob(noise, z, parameter, size=None):
-    return bridging.summed(noise, z, parameter, size)[0]
+    return bridging.sum_log_prob(noise, z, parameter, size)[0]
 
 
 def by_log(noise, z, parameter, size=None):
     """The derivative by the log rate, or by the logit."""
     spread = parameter if size is None else parameter * (1 - parameter)
-    return bridging.summed(noise, z, parameter, size)[1] * spread
+    return bridging.sum_log_prob(noise, z, parameter, size)[1] * spread
 
 
 # ---- what the bridges call
@@ -118,12 +118,12 @@ def test_cells_and_totals_are_those_of_the_likelihoods():
 def test_tables_are_the_sums(noise):
     z, rate = grid(noise, [-60.0, 0, 7, 1000], [1e-6, 0.1, 5.0, 37, 900, 1.2e5])
     for found, wanted in zip(
-        bridging.looked_up(np, noise, z, rate), bridging.summed(noise, z, rate), strict=True
+        bridging.looked_up(np, noise, z, rate), bridging.sum_log_prob(noise, z, rate), strict=True
     ):
         close(found, wanted)
     z, size, prob = grid(noise, [-5.0, 0, 3, 90], [1.0, 7, 100], [1e-6, 0.01, 0.3, 0.99])
     for found, wanted in zip(
-        bridging.looked_up(np, noise, z, prob, size), bridging.summed(noise, z, prob, size), strict=True
+        bridging.looked_up(np, noise, z, prob, size), bridging.sum_log_prob(noise, z, prob, size), strict=True
     ):
         close(found, wanted, 1e-7)
 
@@ -131,11 +131,11 @@ def test_tables_are_the_sums(noise):
 def test_tables_of_arrays_and_draws():
     noise, rng = noises.DiscreteLaplace([1.0, 4.0, 9.0]), np.random.default_rng(1)
     z, rate = rng.integers(-5, 30, (2, 3)), rng.gamma(2, 5, (4, 2, 3))
-    close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
+    close(bridging.looked_up(np, noise, z, rate)[0], bridging.sum_log_prob(noise, z, rate)[0])
     noise = noises.DiscreteLaplace(2.0)
     for shape in ((), (1,), (1, 1, 3), (1, 2, 1)):  # whatever broadcasts
         z = rng.integers(-5, 30, shape)
-        close(bridging.looked_up(np, noise, z, rate)[0], bridging.summed(noise, z, rate)[0])
+        close(bridging.looked_up(np, noise, z, rate)[0], bridging.sum_log_prob(noise, z, rate)[0])
 
 
 @pytest.mark.parametrize("noise", [noises.LatticeNoise(4.0), noises.DiscreteGaussian(3.0)])

@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, logsumexp
 
 import discreet
 import shorthand
-from discreet._inference.pooled import Labels, PooledDraws, noisy_groups, pooled, released_groups
+from discreet._inference.pooled import Labels, PooledDraws, noisy_groups, pool_groups, released_groups
 from discreet._numerics import noises
 from discreet.errors import InvalidInputError
 
@@ -41,7 +41,7 @@ def test_two_levels_against_a_plain_grid():
     """Six groups, one empty: means and intervals by summing over κ, μ, true counts and θ outright."""
     sizes = np.array([5, 9, 0, 12, 7, 30])
     z = np.array([[4, 1], [11, -2], [0, 0], [3, 9], [2, 5], [14, 16]])
-    made = pooled(noisy_groups(z, noises.LatticeNoise(4.0), sizes), "abcdef")
+    made = pool_groups(noisy_groups(z, noises.LatticeNoise(4.0), sizes), "abcdef")
     log_kappa, logit = (g.ravel() for g in np.meshgrid(np.linspace(-9, 12, 80), np.linspace(-7, 7, 70)))
     kappa, mu = np.exp(log_kappa), 1 / (1 + np.exp(-logit))
     a, b = kappa * mu, kappa * (1 - mu)
@@ -89,7 +89,7 @@ def test_pooled_groups_cover_and_gain(kappa, epsilon):
     sizes, inside, error, alone = np.full(200, 50), 0, 0.0, 0.0
     for _ in range(5):
         shares, z = simulated(rng, sizes, epsilon, kappa * np.array([0.3, 0.7]))
-        made = pooled(noisy_groups(z, noises.LatticeNoise(2 / epsilon), sizes))
+        made = pool_groups(noisy_groups(z, noises.LatticeNoise(2 / epsilon), sizes))
         low, high = map(first, made.interval(0.9))
         inside += np.sum((low <= shares[:, 0]) & (shares[:, 0] <= high))
         error += np.sum((first(made.mean()) - shares[:, 0]) ** 2)
@@ -105,7 +105,10 @@ def test_the_sampler_agrees_with_the_quadrature():
     sizes = rng.integers(0, 60, 40)
     _, z = simulated(rng, sizes, 0.8, [3.0, 5.0])
     groups = noisy_groups(z, noises.LatticeNoise(2.5), sizes)
-    exact, drawn = pooled(groups), PooledDraws(groups, Labels(tuple(range(40)), (0, 1)), seed=1, sweeps=1500)
+    exact, drawn = (
+        pool_groups(groups),
+        PooledDraws(groups, Labels(tuple(range(40)), (0, 1)), seed=1, sweeps=1500),
+    )
     np.testing.assert_allclose(drawn.mean(), exact.mean(), atol=0.03)
     np.testing.assert_allclose(drawn.interval(0.9)[0], exact.interval(0.9)[0], atol=0.06)
     assert 0 < drawn.error < 0.02
@@ -116,7 +119,7 @@ def test_more_levels_and_sizes_that_are_not_public():
     rng = np.random.default_rng(4)
     sizes = np.full(60, 40)
     shares, z = simulated(rng, sizes, 0.8, [4.0, 5.0, 6.0, 9.0])
-    made = pooled(noisy_groups(z, noises.LatticeNoise(2.5), sizes), sweeps=400)
+    made = pool_groups(noisy_groups(z, noises.LatticeNoise(2.5), sizes), sweeps=400)
     low, high = (end.reshape(60, 4) for end in made.interval(0.9))
     assert made.mean().shape == made.std().shape == (240,)
     assert abs(np.mean((low <= shares) & (shares <= high)) - 0.9) < 0.07
@@ -124,7 +127,7 @@ def test_more_levels_and_sizes_that_are_not_public():
     assert made.table()[5] | {"group": 1, "value": 1} == made.table()[5]
     x = np.array([rng.multinomial(40, p) for p in shares])
     noisy = x + np.rint(rng.laplace(0, 1.25, x.shape))
-    free = pooled(noisy_groups(noisy, noises.DiscreteLaplace(1.25)), sweeps=400)
+    free = pool_groups(noisy_groups(noisy, noises.DiscreteLaplace(1.25)), sweeps=400)
     low, high = (end.reshape(60, 4) for end in free.interval(0.9))
     assert abs(np.mean((low <= shares) & (shares <= high)) - 0.9) < 0.08
     assert free.sample(10, seed=1).shape == (10, 60, 4)
@@ -135,7 +138,7 @@ def test_more_levels_and_sizes_that_are_not_public():
 def test_a_public_total_of_private_groups(noise):
     """Against all true counts that sum to it, on a grid of (κ, μ); sizes are as likely as each other."""
     z, n = np.array([[3.0, 1.0], [-1.0, 2.0], [2.0, 0.0]]), 7
-    made = pooled(noisy_groups(z, noise, total=n), sweeps=2500)
+    made = pool_groups(noisy_groups(z, noise, total=n), sweeps=2500)
     counts = np.array([c for c in np.ndindex(*[n + 1] * 6) if sum(c) == n]).reshape(-1, 3, 2)
     seen = noise.log_prob(z, counts.astype(float), np.full(z.shape, noise.scale)).sum(axis=(1, 2))
     total, mean = 0.0, np.zeros(3)
@@ -157,7 +160,7 @@ def test_a_table_is_pooled():
         made = table.pooled("vote", given="region")
         assert made.names == tuple(product(columns["region"], columns["vote"]))
         assert len(table.pooled("region", given="vote").names) == 8
-    short = pooled(
+    short = pool_groups(
         noisy_groups([[9.0, -1.0], [3.0, 4.0], [8.0, 7.0]], noises.LatticeNoise(2.0), total=30), sweeps=90
     )
     assert np.all((short.interval(0.9)[0] < short.mean()) & (short.mean() < short.interval(0.9)[1]))
@@ -182,9 +185,9 @@ def test_bad_groups_are_refused():
             noisy_groups(values, noise, sizes)
     groups = noisy_groups([[1, 2]], noise, [3])
     with pytest.raises(InvalidInputError, match="names"):
-        pooled(groups, ["a", "b"])
+        pool_groups(groups, ["a", "b"])
     with pytest.raises(InvalidInputError, match="level"):
-        pooled(groups).interval(1.5)
+        pool_groups(groups).interval(1.5)
 
 
 @pytest.mark.parametrize("mechanism", ["lattice", "lszhang", "lshist", "ehd"])
@@ -229,7 +232,7 @@ def test_published_counts_are_pooled_and_drawn():
     values = [31, 19, 28, 22, 12, 38, 25, 25]
     published = discreet.noisy_counts(values, noise=("lattice", 4.0), total=200)
     made = published.pooled("abcd", sizes=[50] * 4)
-    own = pooled(noisy_groups(np.reshape(values, (4, 2)), noises.LatticeNoise(4.0), [50] * 4), "abcd")
+    own = pool_groups(noisy_groups(np.reshape(values, (4, 2)), noises.LatticeNoise(4.0), [50] * 4), "abcd")
     np.testing.assert_array_equal(made.mean(), own.mean())
     rows = made.figure().rows
     assert [row.name for row in rows] == ["a", "b", "d", "c"]  # the share of the second value, in order

@@ -123,8 +123,8 @@ class AddRemovePosterior(UncertainShares):
     @cached_property
     def _cells(self) -> tuple[Cells, FloatArray, IntArray]:
         """Distinct cells with their priors (1 where it is unknown), how often each occurs, and which."""
-        known = 1.0 if isinstance(self.prior, LogUniform) else self.prior
-        alpha = np.broadcast_to(np.asarray(known, dtype=np.float64), self.noisy.shape)
+        concentration = 1.0 if isinstance(self.prior, LogUniform) else self.prior
+        alpha = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.noisy.shape)
         scale = self.noise.scales(self.k)
         first, inverse, times = distinct(self.noisy, scale, alpha)
         law = RisingLaw.of(alpha[first], math.inf)
@@ -138,13 +138,13 @@ class AddRemovePosterior(UncertainShares):
             return [(1.0, _Given(cells, times, self.total_prior))]
 
         @cache
-        def given(at: float) -> _Given:
+        def _posterior_at(at: float) -> _Given:
             law = RisingLaw.of(np.full(len(cells), math.exp(at)), math.inf)
             return _Given(replace(cells, law=law), times, self.total_prior)
 
         low, high = math.log(self.prior.low), math.log(self.prior.high)
-        nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
-        return [(weight, given(at)) for at, weight in nodes]
+        nodes, _ = integrate(lambda at: _posterior_at(at).log_evidence, low, high)
+        return [(weight, _posterior_at(at)) for at, weight in nodes]
 
     @cached_property
     def total(self) -> RecordNumber:
@@ -162,24 +162,24 @@ class AddRemovePosterior(UncertainShares):
         return self._nodes[0][2].sums.lengths
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
-        return [part for weight, given in self._posteriors for part in given.parts(rows, weight)]
+        return [part for weight, posterior in self._posteriors for part in posterior.parts(rows, weight)]
 
     @cached_property
     def _nodes(self) -> list[tuple[float, _Given, _Node]]:
-        return [(w * v, given, at) for w, given in self._posteriors for v, at in given.nodes]
+        return [(w * v, posterior, at) for w, posterior in self._posteriors for v, at in posterior.nodes]
 
     @property
     def weights(self) -> FloatArray:
         return np.array([weight for weight, _, _ in self._nodes])
 
     def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        _, given, at = self._nodes[node]
+        _, posterior, at = self._nodes[node]
         counts = np.empty((size, self.k), dtype=np.int64)
         for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.laws(), strict=True)):
             columns = np.flatnonzero(self.inverse == row)
             uniform = rng.random((size, len(columns)))
             counts[:, columns] = int(start) + np.searchsorted(np.cumsum(p), uniform * p.sum(), side="right")
-        return counts, given.prior[self.inverse]
+        return counts, posterior.prior[self.inverse]
 
 
 class _Node:
@@ -194,9 +194,9 @@ class _Node:
     @cached_property
     def _cumulants_of_others(self) -> FloatArray:
         # By what comes before and after: a difference has nothing left of levels beside a much wider one.
-        every = self.cumulants * self.whole.times
-        before = np.pad(np.cumsum(every[:, :-1], axis=1), ((0, 0), (1, 0)))
-        after = np.pad(np.cumsum(every[:, :0:-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
+        cumulants = self.cumulants * self.whole.times
+        before = np.pad(np.cumsum(cumulants[:, :-1], axis=1), ((0, 0), (1, 0)))
+        after = np.pad(np.cumsum(cumulants[:, :0:-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
         return np.asarray(before + after + self.cumulants * (self.whole.times - 1))
 
     def law(self) -> tuple[FloatArray, FloatArray]:
@@ -314,12 +314,14 @@ class _Given:
             mass = weight * share * node.sums.rows(rows)
             first = prior + node.sums.starts[rows]
             small, rule = node.others(rows, rest)
-            own = BetaPart.of(mass, first, rest, 0, 1e-11)
-            result += [replace(own, mass=own.mass * v[:, None], s=rest + others) for others, v in rule]
+            part = BetaPart.of(mass, first, rest, 0, 1e-11)
+            result += [replace(part, mass=part.mass * v[:, None], s=rest + others) for others, v in rule]
             if small is not None:  # small sums are the same numbers at every node: one part for each
                 total = (0.0 if total is None else total) + small.T[:, :, None] * mass
         if total is not None:
-            result += [BetaPart.of(own, first, rest + j, 0, 1e-11) for j, own in enumerate(total)]
+            result += [
+                BetaPart.of(mass_of_sum, first, rest + j, 0, 1e-11) for j, mass_of_sum in enumerate(total)
+            ]
         return result
 
 
@@ -403,8 +405,10 @@ def integrate(
     top = float(logs.max())
     weights = np.exp(logs - top)
     total = float(weights.sum())
-    kept = np.flatnonzero(logs > top - negligible)
-    return [(float(nodes[i]), float(weights[i] / weights[kept].sum())) for i in kept], top + math.log(total)
+    relevant = np.flatnonzero(logs > top - negligible)
+    return [(float(nodes[i]), float(weights[i] / weights[relevant].sum())) for i in relevant], top + math.log(
+        total
+    )
 
 
 def _peak(

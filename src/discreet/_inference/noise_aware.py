@@ -43,17 +43,17 @@ def noise_aware(
     ``leaves_out``: the last count is of records that were left out, and the shares are those of the others.
     """
     check_private(mechanism)
-    kept = None if noisy is None else tuple(noisy)
-    carried = mechanism.count_noise(tuple(counts), kept)
+    noisy_counts = None if noisy is None else tuple(noisy)
+    carried = mechanism.count_noise(tuple(counts), noisy_counts)
     if not mechanism.n and carried is not None:
         prior = mechanism.prior if strength is None else strength
         return AddRemovePosterior(carried.values, prior, noise=carried.noise, total_prior=total_prior)
     if leaves_out and carried is not None:
         noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
-        known = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
-        law: TrueCounts | Respondents = Respondents(known, noise, carried.values[-1])
+        respondents = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
+        law: TrueCounts | Respondents = Respondents(respondents, noise, carried.values[-1])
     else:
-        law = mechanism.true_counts(tuple(counts), kept)
+        law = mechanism.true_counts(tuple(counts), noisy_counts)
     if strength is not None and isinstance(law, GivenTotal | Respondents):
         return MixedShares(_over(strength, law), mechanism.n)
     if isinstance(law, Respondents):
@@ -82,19 +82,19 @@ class Respondents:
         n, scale = self.law.n, self.noise.scale
         step = max(1, min(int(float(scale) / 2), n // 24))
         middle = min(max(n - self.left_out, 0), n)
-        found: list[tuple[float, GivenTotal]] = []
+        scored: list[tuple[float, GivenTotal]] = []
         for numbers in (range(middle, -1, -step), range(middle + step, n + 1, step)):
-            best = max((score for score, _ in found), default=-math.inf)
+            best = max((score for score, _ in scored), default=-math.inf)
             for number in numbers:
                 law = self.law.with_total(number)
                 away = self.noise.log_prob(
                     *(np.array([float(v)]) for v in (self.left_out, n - number, scale))
                 )
-                found.append((law.log_evidence + math.lgamma(number + 1) + float(away[0]), law))
-                best = max(best, found[-1][0])
-                if found[-1][0] < best - _NEGLIGIBLE:  # log-concave: what lies beyond is less
+                scored.append((law.log_evidence + math.lgamma(number + 1) + float(away[0]), law))
+                best = max(best, scored[-1][0])
+                if scored[-1][0] < best - _NEGLIGIBLE:  # log-concave: what lies beyond is less
                     break
-        return found
+        return scored
 
     @property
     def log_evidence(self) -> float:
@@ -112,12 +112,12 @@ def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[flo
     """The laws of the true counts for each parameter of a symmetric prior that matters."""
 
     @cache
-    def given(at: float) -> GivenTotal | Respondents:
+    def _law_at(at: float) -> GivenTotal | Respondents:
         return law.under([math.exp(at)] * len(law.inverse))
 
     low, high = math.log(strength.low), math.log(strength.high)
-    nodes, _ = integrate(lambda at: given(at).log_evidence, low, high)
-    return [(weight * own, one) for at, weight in nodes for own, one in given(at).nodes]
+    nodes, _ = integrate(lambda at: _law_at(at).log_evidence, low, high)
+    return [(weight * share, part) for at, weight in nodes for share, part in _law_at(at).nodes]
 
 
 class MixedShares(NoiseAware):

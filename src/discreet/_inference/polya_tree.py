@@ -61,8 +61,8 @@ class Message:
     def trim(self) -> Message:
         """Without the ends where it is negligible."""
         rows = self.log.reshape(-1, self.log.shape[-1]).max(axis=0)
-        kept = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE)
-        return Message(self.first + int(kept[0]), self.log[..., kept[0] : kept[-1] + 1])
+        relevant = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE)
+        return Message(self.first + int(relevant[0]), self.log[..., relevant[0] : relevant[-1] + 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class _Split:
         first = left.first + right.first
         length = min(left.weight.shape[1] + right.weight.shape[1] - 1, most - first + 1)
         rows = zip(left.weight, right.weight, strict=True)
-        sums = np.stack([np.convolve(one, other)[:length] for one, other in rows])
+        sums = np.stack([np.convolve(first_row, other)[:length] for first_row, other in rows])
         x = first + np.arange(length)
         log = log_of(sums) - log_rising(unit * x, strength[:, None])
         self.message = Message(first, log - tilt[:, None] * x + constant[:, None])
@@ -138,8 +138,10 @@ def split_counts(
         below += np.arange(len(chosen))[:, None]
         rows = slice(None) if block >= len(seen) else (low <= inverse) & (inverse < low + block)
         row = inverse[rows] - low
-        found = np.searchsorted(below.ravel(), uniform[rows] + row, side="right") - row * width
-        drawn[rows] = np.clip(found, np.maximum(total[row] - other + 1, 0), np.minimum(total[row], width - 1))
+        position = np.searchsorted(below.ravel(), uniform[rows] + row, side="right") - row * width
+        drawn[rows] = np.clip(
+            position, np.maximum(total[row] - other + 1, 0), np.minimum(total[row], width - 1)
+        )
     return left.first + drawn
 
 
@@ -174,23 +176,23 @@ class PolyaTree:
         messages: list[Message] = []
         total = np.concatenate([[0.0], np.cumsum(near)])
 
-        def made(low: int, high: int, top: bool) -> tuple[int, Message]:
+        def _build(low: int, high: int, top: bool) -> tuple[int, Message]:
             """Number and message of what stands for some cells: below 0 for one cell."""
             if high - low == 1:
                 return -1 - low, cells[low].trim()
             middle = (low + high) // 2
-            halves = made(low, middle, False), made(middle, high, False)
+            halves = _build(low, middle, False), _build(middle, high, False)
             split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle))
             expected = min(max(float(total[high] - total[low]), 1.0), float(unit * most))
-            own = split.gather([half[1] for half in halves], expected, unit, most)
+            message = split.gather([half[1] for half in halves], expected, unit, most)
             self.splits.append(split)
             chances = _TOP[None] if top else STEPS
-            largest = np.maximum(own.log.max(axis=0), -1e300)
-            mixed = largest + log_of(chances @ np.exp(own.log - largest))
-            messages.append(Message(own.first, mixed).trim())
+            largest = np.maximum(message.log.max(axis=0), -1e300)
+            mixed = largest + log_of(chances @ np.exp(message.log - largest))
+            messages.append(Message(message.first, mixed).trim())
             return len(self.splits) - 1, messages[-1]
 
-        _, top = made(0, self.k, True)
+        _, top = _build(0, self.k, True)
         self.message = Message(top.first, np.atleast_2d(top.log)[0])
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
@@ -212,9 +214,9 @@ class PolyaTree:
             a = split.a[:, state]
             part = rng.beta(a[0] + self.unit * left, a[1] + self.unit * (x - left))
             halves = ((left, share * part), (x - left, share * (1 - part)))
-            for side, (own, own_share) in zip(split.sides, halves, strict=True):
+            for side, (side_counts, own_share) in zip(split.sides, halves, strict=True):
                 if side >= 0:
-                    at[side] = own, own_share, state
+                    at[side] = side_counts, own_share, state
                 else:
                     shares[:, -1 - side], states[:, -1 - side] = own_share, state
         return shares, states
@@ -269,10 +271,10 @@ class Together:
         self._halves: list[tuple[_Half, _Half]] = []
         sums = _as_half(trees[0].message)
         for tree in trees[1:]:
-            own = _as_half(tree.message)
-            self._halves.append((sums, own))
-            weight = np.convolve(sums.weight[0], own.weight[0])[: most - sums.first - own.first + 1]
-            sums = _as_half(Message(sums.first + own.first, log_of(weight)))
+            half = _as_half(tree.message)
+            self._halves.append((sums, half))
+            weight = np.convolve(sums.weight[0], half.weight[0])[: most - sums.first - half.first + 1]
+            sums = _as_half(Message(sums.first + half.first, log_of(weight)))
         self._sums, self._total = sums, total
         self._log_total = log_total
 
@@ -293,15 +295,15 @@ class Together:
         """Of each tree its share of all, its cells' shares in it, and their states."""
         values, chance = self._number
         counts = rng.choice(values, size, p=chance)
-        state, own = np.zeros(size, dtype=np.int64), []
+        state, tree_counts = np.zeros(size, dtype=np.int64), []
         for before, last in reversed(self._halves):
             rest = split_counts(before, last, counts, state, rng)
-            own.append(counts - rest)
+            tree_counts.append(counts - rest)
             counts = rest
-        own = [counts, *reversed(own)]
-        weight = rng.standard_gamma(1.0 + self.unit * np.stack(own, axis=1))
+        tree_counts = [counts, *reversed(tree_counts)]
+        weight = rng.standard_gamma(1.0 + self.unit * np.stack(tree_counts, axis=1))
         share = weight / weight.sum(axis=1, keepdims=True)
-        return [(share[:, i], *tree.draw(own[i], rng)) for i, tree in enumerate(self.trees)]
+        return [(share[:, i], *tree.draw(tree_counts[i], rng)) for i, tree in enumerate(self.trees)]
 
 
 def _as_half(message: Message) -> _Half:

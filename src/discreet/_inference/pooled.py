@@ -118,11 +118,13 @@ def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], leve
     """Groups of which each has a release of its own, or None where it has no records."""
     if max(sizes, default=0) > 2**53:
         raise TooLargeError("groups of more than 2^53 records cannot be pooled")
-    made = [_one_group(part, size, levels) for part, size in zip(parts, sizes, strict=True)]
-    weight = np.full((len(parts), levels, max(one.log_weight.shape[2] for one in made)), -np.inf)
-    for own, one in zip(weight, made, strict=True):
-        own[:, : one.log_weight.shape[2]] = one.log_weight[0]
-    return Groups(np.concatenate([one.low for one in made]), weight, np.asarray(sizes, dtype=np.int64))
+    per_group = [_one_group(part, size, levels) for part, size in zip(parts, sizes, strict=True)]
+    weight = np.full((len(parts), levels, max(group.log_weight.shape[2] for group in per_group)), -np.inf)
+    for target, group in zip(weight, per_group, strict=True):
+        target[:, : group.log_weight.shape[2]] = group.log_weight[0]
+    return Groups(
+        np.concatenate([group.low for group in per_group]), weight, np.asarray(sizes, dtype=np.int64)
+    )
 
 
 def _one_group(part: Released | None, size: int, levels: int) -> Groups:
@@ -202,8 +204,15 @@ class Pooled(Estimates):
         """The share of each value within each group."""
         numbers = (part.ravel().tolist() for part in (*self.shares(), *self.ends(level)))
         return [
-            Row(f"{group} · {value}", own[0], own[1], own[2], own[3], share=True)
-            for (group, value), *own in zip(self.names, *numbers, strict=True)
+            Row(
+                f"{group} · {value}",
+                numbers_of_row[0],
+                numbers_of_row[1],
+                numbers_of_row[2],
+                numbers_of_row[3],
+                share=True,
+            )
+            for (group, value), *numbers_of_row in zip(self.names, *numbers, strict=True)
         ]
 
     def screen(self, level: float = 0.95) -> Table:
@@ -240,7 +249,7 @@ class Pooled(Estimates):
         return f"<Pooled: shares of {labels.outcome} within {len(labels.groups)} groups>"
 
 
-def pooled(
+def pool_groups(
     groups: Groups,
     names: Sequence[Any] | None = None,
     values: Sequence[Any] | None = None,
@@ -347,18 +356,24 @@ class PooledPairs(Pooled):
         @cache
         def along(log_kappa: float) -> tuple[list[tuple[float, float]], float]:
             nonlocal mode
-            found = integrate(partial(at, log_kappa), -40.0, 40.0, start=mode, scale=0.3, negligible=9.0)
-            mode = max(found[0], key=lambda node: node[1])[0]
-            return found
+            nodes_and_log = integrate(
+                partial(at, log_kappa), -40.0, 40.0, start=mode, scale=0.3, negligible=9.0
+            )
+            mode = max(nodes_and_log[0], key=lambda node: node[1])[0]
+            return nodes_and_log
 
         outer, _ = integrate(
             lambda v: along(v)[1], -12.0, 25.0, math.log(20.0), 1.0, negligible=9.0, spacing=0.5
         )
         nodes = {(x, y): w * v for x, w in outer for y, v in along(x)[0]}
         least = 1e-5 * max(nodes.values())
-        kept = {node: weight for node, weight in nodes.items() if weight > least}
-        weight = np.array(list(kept.values()))
-        return np.array(list(kept)), weight / weight.sum(), np.stack([log_group(*n) for n in kept], axis=1)
+        relevant = {node: weight for node, weight in nodes.items() if weight > least}
+        weight = np.array(list(relevant.values()))
+        return (
+            np.array(list(relevant)),
+            weight / weight.sum(),
+            np.stack([log_group(*n) for n in relevant], axis=1),
+        )
 
     @cached_property
     def _grid(self) -> tuple[FloatArray, FloatArray]:
@@ -394,18 +409,18 @@ class PooledPairs(Pooled):
         """
         nodes, weight, log_p = self._nodes
         a, b = _parameters(*nodes.T)
-        told = np.log(weight) - log_p + gammaln(a + b) - gammaln(a) - gammaln(b)
+        log_others = np.log(weight) - log_p + gammaln(a + b) - gammaln(a) - gammaln(b)
         u, width = self._grid
         log_theta, log_rest = -np.logaddexp(0, -u), -np.logaddexp(0, u)
         density = np.empty_like(u)
         with np.errstate(divide="ignore"):
-            own = np.log(self._weight) - gammaln(self._x + 1) - gammaln(self._rest + 1)
+            log_group_weight = np.log(self._weight) - gammaln(self._x + 1) - gammaln(self._rest + 1)
         step = max(1, (1 << 21) // (u.shape[1] * (self._weight.shape[1] + len(nodes))))
         for start in range(0, len(u), step):
             rows = (slice(start, start + step), None)  # for the points of the grid
             t, r = log_theta[rows[0], :, None], log_rest[rows[0], :, None]
-            here = own[rows] + t * self._x[rows] + r * self._rest[rows]
-            density[rows[0]] = log_normalisers(here) + log_normalisers(told[rows] + t * a + r * b)
+            here = log_group_weight[rows] + t * self._x[rows] + r * self._rest[rows]
+            density[rows[0]] = log_normalisers(here) + log_normalisers(log_others[rows] + t * a + r * b)
         density = width * np.exp(density - density.max(axis=1, keepdims=True))
         return u, density / density.sum(axis=1, keepdims=True)
 
@@ -418,7 +433,9 @@ class PooledPairs(Pooled):
     def ends(self, level: float) -> tuple[FloatArray, FloatArray]:
         ends, (u, density) = tails(level), self._density
         cdf = np.cumsum(density, axis=1) - density / 2
-        low, high = np.array([np.interp(ends, reached, own) for reached, own in zip(cdf, u, strict=True)]).T
+        low, high = np.array(
+            [np.interp(ends, reached, grid_row) for reached, grid_row in zip(cdf, u, strict=True)]
+        ).T
         first, last = expit(low), expit(high)
         return np.stack([first, 1 - last], axis=1), np.stack([last, 1 - first], axis=1)
 
@@ -475,15 +492,15 @@ class PooledDraws(Pooled):
     def _chain(self) -> tuple[FloatArray, FloatArray]:
         """Draws of the shares, shape (kept, groups, levels), and of log α, shape (kept, levels)."""
         groups, levels = self._groups.shape
-        kept = min(self._sweeps, max(200, (1 << 25) // (groups * levels)))
+        saved = min(self._sweeps, max(200, (1 << 25) // (groups * levels)))
         rng = np.random.default_rng(self._seed)
-        shares, alphas = np.empty((kept, groups, levels)), np.empty((kept, levels))
-        every = max(1, self._sweeps // kept)
+        shares, alphas = np.empty((saved, groups, levels)), np.empty((saved, levels))
+        thinning = max(1, self._sweeps // saved)
         state = _State(self._groups, rng)
         for _ in range(self._sweeps // 3):
             state.sweep(adapt=True)
-        for i in range(kept):
-            for _ in range(every):
+        for i in range(saved):
+            for _ in range(thinning):
                 state.sweep(adapt=False)
             alpha = np.exp(state.log_alpha)
             draws = rng.standard_gamma(alpha + state.x)

@@ -91,7 +91,7 @@ class Published(Bridged):
         ``groups`` names them, ``sizes`` are their public numbers of records where those are known. Noise of
         sum zero is within each group if so, and over the whole table if not.
         """
-        from discreet._inference.pooled import noisy_groups, pooled
+        from discreet._inference.pooled import noisy_groups, pool_groups
 
         names = tuple(groups)
         if not names or len(self.values) % len(names) or len(self.values) < 2 * len(names):
@@ -104,7 +104,7 @@ class Published(Bridged):
             )
         rows = self.values.reshape(len(names), -1)
         total = int(rows.sum()) if self.noise.together else self.total
-        return pooled(noisy_groups(rows, self.noise, sizes, total), names, seed=seed)
+        return pool_groups(noisy_groups(rows, self.noise, sizes, total), names, seed=seed)
 
 
 def noisy_counts(
@@ -147,17 +147,17 @@ def noisy_counts(
         raise InvalidInputError(
             "is a file: say which column=… holds the values", parameter="values", value=str(values)
         )
-    given = as_values(values, gaps=True)
+    array = as_values(values, gaps=True)
     law = as_noise(noise, table)
     if rounded is not False:
         law = _round(law, rounded)
-    law, given = _censor(law, given, clamped, suppressed_below)
-    law.check(given)
-    names = tuple(range(len(given))) if levels is None else tuple(levels)
-    if len(names) != len(given):
-        raise InvalidInputError(f"levels has {len(names)} entries for {len(given)} values")
+    law, array = _censor(law, array, clamped, suppressed_below)
+    law.check(array)
+    names = tuple(range(len(array))) if levels is None else tuple(levels)
+    if len(names) != len(array):
+        raise InvalidInputError(f"levels has {len(names)} entries for {len(array)} values")
     size = None if total is None else as_integer(total, "total")
-    published = Published(given, law, size, names)
+    published = Published(array, law, size, names)
     published.likelihood()  # refuses scales, totals and values that do not fit together
     return published
 
@@ -233,15 +233,15 @@ def _of_opendp(measurement: Any) -> noises.Noise:
     """The noise of an OpenDP measurement: its loss for one step of one count gives the scale."""
     measure, carrier = str(measurement.output_measure), str(measurement.input_domain)
     fractional = "f64" in carrier or "f32" in carrier
-    for one in (1.0,) if fractional else (1, 1.0):
+    for step in (1.0,) if fractional else (1, 1.0):
         try:
-            loss = float(measurement.map(one))
+            loss = float(measurement.map(step))
             break
         except Exception as error:
-            said = error
+            problem = error
     else:
         raise InvalidInputError(
-            f"the measurement does not say its loss for one record ({said}); give its scale, as in "
+            f"the measurement does not say its loss for one record ({problem}); give its scale, as in "
             "noise=('discrete-laplace', scale)"
         )
     if not (math.isfinite(loss) and loss > 0):
@@ -270,7 +270,7 @@ def _round(law: noises.Noise, rounded: Any) -> noises.Noise:
 
 
 def _censor(
-    law: noises.Noise, given: FloatArray, clamped: Any, below: Any
+    law: noises.Noise, values: FloatArray, clamped: Any, below: Any
 ) -> tuple[noises.Noise, FloatArray]:
     """The noise with what was done to the values afterwards, and the values with gaps filled."""
     low, high = -math.inf, math.inf
@@ -283,7 +283,7 @@ def _censor(
             raise InvalidInputError(
                 "must be a number, or two such as (0, 100)", parameter="clamped", value=clamped
             ) from None
-    gaps = np.isnan(given)
+    gaps = np.isnan(values)
     if below is not None:
         try:
             edge = float(below)
@@ -294,23 +294,23 @@ def _censor(
                 "must be a number, such as 10", parameter="suppressed_below", value=below
             ) from None
         low = max(low, math.ceil(edge) - 1 if law.integer else edge)
-        if np.any(given[~gaps] < edge):
+        if np.any(values[~gaps] < edge):
             raise InvalidInputError(
                 f"values holds some below suppressed_below={below!r}, which were to be withheld"
             )
-        given = np.where(gaps, low, given)
+        values = np.where(gaps, low, values)
     elif gaps.any():
         raise InvalidInputError(
             "values has gaps (None or NaN): say suppressed_below=… if small values were withheld; otherwise "
             "leave the cell out"
         )
     if math.isinf(low) and math.isinf(high):
-        return law, given
+        return law, values
     if law.together:
         raise InvalidInputError(
             "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
         )
-    return noises.Clamped(law, low, high), given
+    return noises.Clamped(law, low, high), values
 
 
 def _table(source: Any) -> Any:

@@ -101,14 +101,14 @@ class Bins:
     @classmethod
     def of_levels(cls, levels: Sequence[Any]) -> tuple[Bins, set[int]]:
         """The bins whose names hold their edges, and the places of levels that are no bins."""
-        found = [_BIN.fullmatch(str(as_plain(level))) for level in levels]
-        ends = [(float(one[1]), float(one[2])) for one in found if one]
+        matches = [_BIN.fullmatch(str(as_plain(level))) for level in levels]
+        ends = [(float(match[1]), float(match[2])) for match in matches if match]
         if not ends:
             raise InvalidInputError(
                 "this release has no bins: ask for a distribution with edges=(0, 18, 65, 120)"
             )
         edges = (ends[0][0], *(high for _, high in ends))
-        return cls(edges), {i for i, one in enumerate(found) if one is None}
+        return cls(edges), {i for i, match in enumerate(matches) if match is None}
 
     @cached_property
     def intervals(self) -> tuple[tuple[float, float], ...]:
@@ -116,14 +116,14 @@ class Bins:
         cuts = sorted({*map(float, self.edges), *map(float, self.atoms)})
         if not self.whole:
             return tuple(pairwise(cuts))
-        apart, found = set(map(float, self.atoms)), []
+        apart, intervals = set(map(float, self.atoms)), []
         for low, high in pairwise(cuts):
             last = high == cuts[-1]
             first = math.ceil(low) + (float(math.ceil(low)) in apart)
             end = math.floor(high) + 1 if last and high not in apart else math.ceil(high)
             if end > first:
-                found.append((float(first), float(end)))
-        return tuple(found)
+                intervals.append((float(first), float(end)))
+        return tuple(intervals)
 
     def __len__(self) -> int:
         return len(self.intervals) + len(self.atoms)
@@ -132,10 +132,10 @@ class Bins:
         """The cell of each value: bins in their order, then atoms; values beyond the ends at the ends."""
         x = np.clip(np.asarray(values, dtype=np.float64), self.edges[0], self.edges[-1])
         starts = np.array([low for low, _ in self.intervals])
-        found = np.clip(np.searchsorted(starts, x, side="right") - 1, 0, len(starts) - 1)
+        places = np.clip(np.searchsorted(starts, x, side="right") - 1, 0, len(starts) - 1)
         for i, atom in enumerate(self.atoms):
-            found[x == atom] = len(starts) + i
-        return found
+            places[x == atom] = len(starts) + i
+        return places
 
 
 class BinnedDistribution:
@@ -195,7 +195,10 @@ class BinnedDistribution:
         ends = np.cumsum([0, len(bins.intervals), len(bins.atoms)]).tolist()
         groups = [range(*pair) for pair in pairwise(ends) if pair[0] < pair[1]]
         groups += [range(i, i + 1) for i in range(len(bins), len(z))]
-        trees = [PolyaTree([messages[i] for i in own], z[own.start : own.stop], unit, most) for own in groups]
+        trees = [
+            PolyaTree([messages[i] for i in group], z[group.start : group.stop], unit, most)
+            for group in groups
+        ]
         prior = total_prior or Matching(
             *TOTALS, variance=float(np.sum(np.broadcast_to(noise.variance, z.shape)))
         )
@@ -215,7 +218,7 @@ class BinnedDistribution:
         if seed is None or key not in self._drawn:
             rng = np.random.default_rng(seed)
             parts = self._law.draw(as_draws(size, len(self.bins)), rng)[: self._placed]
-            share = np.concatenate([own[:, None] * cells for own, cells, _ in parts], axis=1)
+            share = np.concatenate([group_share[:, None] * cells for group_share, cells, _ in parts], axis=1)
             share = share[:, self._order] / share.sum(axis=1, keepdims=True)
             state = np.concatenate([states for _, _, states in parts], axis=1)[:, self._order]
             low, high = self._low[self._order], self._high[self._order]
@@ -251,9 +254,9 @@ class Quantiles:
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> FloatArray:
         """Joint draws, shape (size, number of names)."""
-        found = self.distribution._draws(size, seed)
+        drawn = self.distribution._draws(size, seed)
         rng = np.random.default_rng(None if seed is None else [seed, 1])
-        return found.quantiles(self.points, rng) if self.inverse else found.below(self.points, rng)
+        return drawn.quantiles(self.points, rng) if self.inverse else drawn.below(self.points, rng)
 
     @cached_property
     def _usual(self) -> FloatArray:
@@ -304,9 +307,9 @@ class _Draws:
     def slopes(self) -> FloatArray:
         """How steep the density is within each bin; 0 for atoms."""
         bins = np.flatnonzero(self.high > self.low)
-        found = np.zeros(self.share.shape)
-        found[:, bins] = slopes_within(self.share[:, bins], (self.high - self.low)[bins])
-        return found
+        slopes = np.zeros(self.share.shape)
+        slopes[:, bins] = slopes_within(self.share[:, bins], (self.high - self.low)[bins])
+        return slopes
 
     def _parts(self, cells: IntArray, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
         """Cumulative shares of the parts of cells, (draws, cells asked for); a cell that is asked for twice
@@ -330,10 +333,10 @@ class _Draws:
         start, end = (np.take_along_axis(below, part + i, axis=-1)[..., 0] for i in (0, 1))
         along = part[..., 0] + np.clip((left - start) / np.maximum(end - start, 1e-300), 0.0, 1.0)
         low, high = self.low[cells], self.high[cells]
-        found = low + (high - low) * along / (parts.shape[1] - 1)
+        values = low + (high - low) * along / (parts.shape[1] - 1)
         if self.whole:
-            found = np.where(high > low, np.clip(np.floor(found), low, np.maximum(high - 1, low)), low)
-        return np.asarray(found)
+            values = np.where(high > low, np.clip(np.floor(values), low, np.maximum(high - 1, low)), low)
+        return np.asarray(values)
 
     def below(self, values: FloatArray, rng: np.random.Generator) -> FloatArray:
         """The share at or below each value."""
@@ -341,16 +344,16 @@ class _Draws:
         atom = self.high == self.low
         before = np.where(atom, self.low <= values[:, None], self.high <= at[:, None])
         inside = (~atom) & (self.low < at[:, None]) & (at[:, None] < self.high)
-        found = self.share @ before.T.astype(np.float64)
+        share_below = self.share @ before.T.astype(np.float64)
         for i in np.flatnonzero(inside.any(axis=1)):
             cell = int(np.flatnonzero(inside[i])[0])
             along = (at[i] - self.low[cell]) / (self.high[cell] - self.low[cell]) * 2**_DEPTH
-            parts, which = self._parts(np.full((len(found), 1), cell), rng)
-            own = parts[which[:, 0]]
+            parts, which = self._parts(np.full((len(share_below), 1), cell), rng)
+            below = parts[which[:, 0]]
             part = min(int(along), 2**_DEPTH - 1)
-            inner = own[:, part] + (along - part) * (own[:, part + 1] - own[:, part])
-            found[:, i] += self.share[:, cell] * inner
-        return np.asarray(np.minimum(found, 1.0))
+            inner = below[:, part] + (along - part) * (below[:, part + 1] - below[:, part])
+            share_below[:, i] += self.share[:, cell] * inner
+        return np.asarray(np.minimum(share_below, 1.0))
 
 
 def _log_number(prior: LogUniform, unit: int, most: int) -> FloatArray:

@@ -40,19 +40,19 @@ def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
 
 
 def expected_halves(
-    made: Sparse, records: int, levels: int, level: float, seed: int
+    mechanism: Sparse, records: int, levels: int, level: float, seed: int
 ) -> tuple[float, float, float]:
     """Half the intervals to expect of levels that have so many records each, of everything else, and of all.
 
     A level that is not published is known to have few enough records to stay hidden that often.
     """
-    drawn = made.run(dict.fromkeys(range(min(levels, made.k)), records), SeededEntropy(seed))
-    found = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, made)
-    low, high = found.interval(level)
+    drawn = mechanism.run(dict.fromkeys(range(min(levels, mechanism.k)), records), SeededEntropy(seed))
+    posterior = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, mechanism)
+    low, high = posterior.interval(level)
     halves = (high - low) / 2
     seen = [place < levels for place in drawn.counts]
-    hidden = [made.surely(level) / 2] * (min(levels, made.k) - sum(seen))
-    first, last = found.total.interval(level)
+    hidden = [mechanism.surely(level) / 2] * (min(levels, mechanism.k) - sum(seen))
+    first, last = posterior.total.interval(level)
     return float(np.mean([*halves[:-1][seen], *hidden])), float(halves[-1]), (last - first) / 2
 
 
@@ -116,9 +116,9 @@ class SparsePosterior:
         """Equal-tailed credible intervals, (lows, highs): of the published levels, everything else last."""
         reached, rest = np.cumsum(self._levels.probability, axis=1), self.everything_else.interval(level)
         ends = []
-        for end, own in zip(tails(level), rest, strict=True):
+        for end, rest_end in zip(tails(level), rest, strict=True):
             at = np.argmax(reached >= end - 1e-12, axis=1)[:, None]
-            ends.append(np.append(np.take_along_axis(self._levels.values, at, 1)[self._inverse, 0], own))
+            ends.append(np.append(np.take_along_axis(self._levels.values, at, 1)[self._inverse, 0], rest_end))
         return ends[0], ends[1]
 
     @cached_property
@@ -146,8 +146,12 @@ class SparsePosterior:
 
         ``powers`` are Σ x^{−s} e^{−rate·|z − x|}. The normaliser of the noise is left out throughout.
         """
-        z, made = self._distinct, self._mechanism
-        times, rate, tau = np.bincount(self._inverse), float(made.level_epsilon), float(made.threshold)
+        z, mechanism = self._distinct, self._mechanism
+        times, rate, tau = (
+            np.bincount(self._inverse),
+            float(mechanism.level_epsilon),
+            float(mechanism.threshold),
+        )
         edges = np.unique(np.floor(np.geomspace(1, z[-1] + 1, 20_000)))
         middle, size = (edges[:-1] + edges[1:] - 1) / 2, np.diff(edges)
         tail = np.exp(-rate * np.abs(tau - middle)) / (1 + math.exp(-rate))
@@ -157,15 +161,15 @@ class SparsePosterior:
         for row, (s, power) in enumerate(zip(_SLOPES, powers, strict=True)):
             slab = size * middle**-s
             share, true = (power / slab.sum())[:, None], float(slab @ reaching / slab.sum())
-            nodes = np.linspace(math.log(0.01 / made.k), -1e-9, _NODES)
+            nodes = np.linspace(math.log(0.01 / mechanism.k), -1e-9, _NODES)
             for last in (False, False, True):  # everywhere, then where it matters
                 pi = np.exp(nodes)
-                hidden = (made.k - times.sum()) * np.log1p(-((1 - pi) * false + pi * true))
+                hidden = (mechanism.k - times.sum()) * np.log1p(-((1 - pi) * false + pi * true))
                 value = times @ np.log((1 - pi) * empty + pi * share) + hidden
                 if not last:
-                    kept = np.flatnonzero(value > value.max() - 25)
+                    relevant = np.flatnonzero(value > value.max() - 25)
                     nodes = np.linspace(
-                        nodes[max(kept[0] - 1, 0)], nodes[min(kept[-1] + 1, _NODES - 1)], _NODES
+                        nodes[max(relevant[0] - 1, 0)], nodes[min(relevant[-1] + 1, _NODES - 1)], _NODES
                     )
             value[[0, -1]] -= math.log(2)  # of a trapezium
             log_evidence[row] = logsumexp(value) + math.log(nodes[1] - nodes[0])

@@ -105,7 +105,7 @@ class ConditionalRelease(Answer):
         InvalidInputError
             If the sizes of the groups, or the numbers of records that have a value, are private.
         """
-        from discreet._inference.pooled import pooled, released_groups
+        from discreet._inference.pooled import pool_groups, released_groups
 
         if self.sizes is None:
             raise InvalidInputError(
@@ -121,7 +121,7 @@ class ConditionalRelease(Answer):
             for release in self.releases
         ]
         levels = len(self._nonempty[0].counts)
-        return pooled(
+        return pool_groups(
             released_groups(parts, self.sizes, levels),
             self.groups,
             self._nonempty[0].levels,

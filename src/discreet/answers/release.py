@@ -632,7 +632,7 @@ class Release(Bridged, Answer):
         InvalidInputError
             If these are not the two columns of the table, or the mechanism publishes no noisy counts.
         """
-        from discreet._inference.pooled import noisy_groups, pooled
+        from discreet._inference.pooled import noisy_groups, pool_groups
 
         axes = self._axes()
         if len(axes) != 2 or {outcome, given} != set(axes):
@@ -649,7 +649,7 @@ class Release(Bridged, Answer):
         rows = np.reshape(carried.values, [len(levels) for levels in axes.values()])
         rows = rows if given == next(iter(axes)) else rows.T
         groups = noisy_groups(rows, carried.noise, total=self.n)
-        return pooled(groups, axes[given], axes[outcome], given=given, outcome=outcome, seed=seed)
+        return pool_groups(groups, axes[given], axes[outcome], given=given, outcome=outcome, seed=seed)
 
     def shares(
         self, outcome: str, given: str | None = None, size: int = 4000, seed: int | None = 0

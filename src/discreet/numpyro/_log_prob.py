@@ -68,7 +68,7 @@ def independent_cells(noise: Noise, value: Any, parameter: Array, size: Any = No
         if observed is not None:
             return bridging.looked_up(jnp, noise, observed, p, size)
         z, p = jnp.broadcast_arrays(z, p)
-        value, slope = on_host(lambda *cells: bridging.summed(noise, *cells, size), [z.shape] * 2, z, p)
+        value, slope = on_host(lambda *cells: bridging.sum_log_prob(noise, *cells, size), [z.shape] * 2, z, p)
         return value, slope
 
     return differentiable(value_and_slope, jnp.asarray(value, dtype=jnp.float64), parameter)

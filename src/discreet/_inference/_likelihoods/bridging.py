@@ -66,15 +66,15 @@ def _expansion(most: int) -> list[tuple[int, float, dict[int, int]]]:
 
     They are those of exp(Σ_{j≥3} ρⱼ(it)^j/j!) averaged over a standard normal t; ρⱼ counts as j − 2 halves.
     """
-    found = []
+    terms = []
     for powers in product(*(range(2 * most // (j - 2) + 1) for j in range(3, 2 * most + 3))):
         used = {j: power for j, power in enumerate(powers, 3) if power}
         halves = sum(power * (j - 2) for j, power in used.items())
         if 0 < halves <= 2 * most and halves % 2 == 0:
             pairs = sum(power * j for j, power in used.items()) // 2
             size = math.prod(math.factorial(j) ** power * math.factorial(power) for j, power in used.items())
-            found.append((halves // 2, (-1) ** pairs * math.prod(range(1, 2 * pairs, 2)) / size, used))
-    return found
+            terms.append((halves // 2, (-1) ** pairs * math.prod(range(1, 2 * pairs, 2)) / size, used))
+    return terms
 
 
 _EXPANSION = _expansion(3)
@@ -118,11 +118,11 @@ class CellTable:
 
     def log_prob(self, xp: Any, parameter: Any) -> tuple[Any, Any]:
         """log P(z) of every cell, and its derivative by the rate or the probability."""
-        found = self.at(xp, parameter)
+        values = self.at(xp, parameter)
         if self.sizes is None:
-            return found[..., 0], found[..., 1] / xp.sqrt(1 + parameter)
+            return values[..., 0], values[..., 1] / xp.sqrt(1 + parameter)
         spread = self.sizes * parameter * (1 - parameter)
-        return found[..., 0], self.sizes * found[..., 1] / xp.sqrt(1 + spread)
+        return values[..., 0], self.sizes * values[..., 1] / xp.sqrt(1 + spread)
 
 
 def given_total(
@@ -137,9 +137,9 @@ def given_total(
 
     def moments(s: Any, orders: int) -> tuple[Any, list[Any]]:
         m = rates * xp.exp(s)[..., None]
-        found = cells.at(xp, m, orders + 1)
-        scaled = [found[..., j] * unit(m, j) for j in range(1, orders + 1)]
-        return found[..., 0], [m + scaled[0], *scaled[1:]]
+        columns = cells.at(xp, m, orders + 1)
+        scaled = [columns[..., j] * unit(m, j) for j in range(1, orders + 1)]
+        return columns[..., 0], [m + scaled[0], *scaled[1:]]
 
     def step(state: Any) -> Any:
         s, _, left = state
@@ -152,8 +152,8 @@ def given_total(
 
     start = xp.zeros(rates.shape[:-1])
     s, _, _ = loop(going, step, (start, start + 1.0, 100))
-    values, own = moments(s, ORDERS)
-    sums = [k.sum(axis=-1) for k in own]
+    values, cumulants = moments(s, ORDERS)
+    sums = [k.sum(axis=-1) for k in cumulants]
     second = sums[1]
     ratio = {j: sums[j - 1] / second ** (j / 2) for j in range(3, ORDERS)}
     parts, by = [0.0, 0.0, 0.0, 0.0], dict.fromkeys(ratio, 0.0)
@@ -168,18 +168,18 @@ def given_total(
     log_prob = log_prob - 0.5 * xp.log(2 * math.pi * second) + xp.log(whole)
     # E[x] is the derivative by log rates: the cell's own mean, then how P(S = n) moves with K₂, K₃, …
     by_second = -0.5 * (1 + sum(j * ratio[j] * by[j] for j in ratio) / whole) / second
-    means = own[0]
+    means = cumulants[0]
     for j in range(2, ORDERS):
         slope = by_second if j == 2 else by[j] / whole / second ** (j / 2)
-        means = means + slope[..., None] * (own[j] - (sums[j] / second)[..., None] * own[1])
+        means = means + slope[..., None] * (cumulants[j] - (sums[j] / second)[..., None] * cumulants[1])
     return log_prob, means, 8 * xp.maximum(xp.abs(parts[2]) ** 2, xp.abs(parts[3]) ** (4 / 3))
 
 
 def _product(ratio: dict[int, Any], powers: dict[int, int]) -> Any:
-    found = 1.0
+    value = 1.0
     for j, power in powers.items():
-        found = found * ratio[j] ** power
-    return found
+        value = value * ratio[j] ** power
+    return value
 
 
 def table(
@@ -190,26 +190,28 @@ def table(
     With a total it has the cumulants for :func:`given_total`, at rates up to sixty times the total.
     """
     values = np.ascontiguousarray(z, dtype=np.float64)
-    known = None if sizes is None else np.broadcast_to(sizes, values.shape).tobytes()
-    return _make(pickle.dumps(noise), values.tobytes(), known, total)
+    size_bytes = None if sizes is None else np.broadcast_to(sizes, values.shape).tobytes()
+    return _make(pickle.dumps(noise), values.tobytes(), size_bytes, total)
 
 
 @lru_cache(maxsize=32)
 def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> CellTable:
     law: Noise = pickle.loads(noise)
     z = np.frombuffer(values)
-    known = None if sizes is None else np.frombuffer(sizes)
+    public_sizes = None if sizes is None else np.frombuffer(sizes)
     scales = law.scales(len(z))
-    columns = [z, scales] if known is None else [z, scales, known]
+    columns = [z, scales] if public_sizes is None else [z, scales, public_sizes]
     # Scales that are not numbers mark cells of which nothing is said; np.unique would tell them apart.
     keys = np.where(np.isnan(np.stack(columns, axis=1)), -1.0, np.stack(columns, axis=1))
     _, first, row = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    size = None if known is None else np.maximum(known[first], 1e-3)  # of 0 records nothing is asked
+    size = (
+        None if public_sizes is None else np.maximum(public_sizes[first], 1e-3)
+    )  # of 0 records nothing is asked
     orders, largest = (1, LARGEST_RATE) if total is None else (ORDERS, 60.0 * total)
     top = np.full(len(first), 2 * math.sqrt(largest)) if size is None else math.pi * np.sqrt(size)
 
     def values_at(which: IntArray, v: FloatArray) -> FloatArray:
-        own, v = first[which], np.maximum(v, 1e-7)
+        cell, v = first[which], np.maximum(v, 1e-7)
         if size is None:
             spread = (v / 2) ** 2
             counts: CountLaw = PoissonLaw(spread)
@@ -223,10 +225,10 @@ def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -
             few = n * np.minimum(p, other)
             near = np.where(p < 0.5, np.rint(few), n - np.rint(few))
             rest = np.where(p < 0.5, 1, -1) * (few - np.rint(few))
-        log_prob, cumulants = Cells(counts, law, z[own], scales[own]).cumulants(orders, near, rest)
+        log_prob, cumulants = Cells(counts, law, z[cell], scales[cell]).cumulants(orders, near, rest)
         return np.stack([log_prob, *(k / unit(spread, j) for j, k in enumerate(cumulants, 1))], axis=1)
 
-    return CellTable(*interpolate(values_at, top), row.ravel(), known, largest)
+    return CellTable(*interpolate(values_at, top), row.ravel(), public_sizes, largest)
 
 
 def interpolate(
@@ -289,17 +291,17 @@ def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -
     cells = shape[len(shape) - len(cells) :]
     flat = (*shape[: len(shape) - len(cells)], math.prod(cells))
 
-    def row(given: FloatArray) -> FloatArray:
-        return np.broadcast_to(given.reshape(given.shape[max(given.ndim - len(cells), 0) :]), cells).ravel()
+    def row(array: FloatArray) -> FloatArray:
+        return np.broadcast_to(array.reshape(array.shape[max(array.ndim - len(cells), 0) :]), cells).ravel()
 
     values, sizes = row(values), None if sizes is None else row(sizes)
-    found = table(noise.over(cells), values, sizes).log_prob(
+    value_and_slope = table(noise.over(cells), values, sizes).log_prob(
         xp, xp.broadcast_to(parameter, shape).reshape(flat)
     )
-    return found[0].reshape(shape), found[1].reshape(shape)
+    return value_and_slope[0].reshape(shape), value_and_slope[1].reshape(shape)
 
 
-def summed(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[FloatArray, FloatArray]:
+def sum_log_prob(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[FloatArray, FloatArray]:
     """The same by the sums themselves."""
     arrays = [
         np.asarray(a, dtype=np.float64) for a in (z, parameter, noise.scale, 0 if size is None else size)
@@ -321,15 +323,15 @@ def totals(
     """
     direct = _transform(pickle.dumps(noise), z.tobytes(), total)
 
-    def found() -> tuple[Any, Any]:
+    def _by_transform() -> tuple[Any, Any]:
         return direct.both(xp, shares, loop) if direct.fits else exact(z, shares)
 
     if len(z) < _FEW or total == 0:
-        return found()
+        return _by_transform()
     value, means, error = given_total(xp, table(noise, z, total=total), total, shares, loop)
 
     def again(_: Any) -> Any:
-        value, means = found()
+        value, means = _by_transform()
         return value, means, xp.zeros(error.shape)
 
     # A loop of at most one turn: mapped over draws it costs nothing where all expansions are good enough.
@@ -351,26 +353,26 @@ def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatAr
 def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
     """The same, quickly."""
 
-    def found(row: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return totals(np, noise, row, own, total, until, partial(_invert, noise, total))
+    def _row_totals(row: FloatArray, row_shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return totals(np, noise, row, row_shares, total, until, partial(_invert, noise, total))
 
-    return _by_rows(z, shares, found)
+    return _by_rows(z, shares, _row_totals)
 
 
 def _invert(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    made = NoisyCells(row, noise, Multinomial(total))
-    return made.log_prob(shares), made.expected_counts(shares)
+    likelihood = NoisyCells(row, noise, Multinomial(total))
+    return likelihood.log_prob(shares), likelihood.expected_counts(shares)
 
 
 def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray]:
     """A function of one row of values and all shares that go with it."""
     z, shares = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(shares, dtype=np.float64))
-    every, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
+    values, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
     flat = flat / flat.sum(axis=1, keepdims=True)
-    distinct, inverse = np.unique(every, axis=0, return_inverse=True)
-    value, means = np.empty(len(every)), np.empty(every.shape)
+    distinct, inverse = np.unique(values, axis=0, return_inverse=True)
+    value, means = np.empty(len(values)), np.empty(values.shape)
     for i, row in enumerate(distinct):
         rows = np.flatnonzero(inverse.ravel() == i)
-        for own in np.array_split(rows, math.ceil(len(rows) / _AT_ONCE)):
-            value[own], means[own] = function(row, flat[own])
+        for chunk in np.array_split(rows, math.ceil(len(rows) / _AT_ONCE)):
+            value[chunk], means[chunk] = function(row, flat[chunk])
     return value.reshape(z.shape[:-1]), means.reshape(z.shape)

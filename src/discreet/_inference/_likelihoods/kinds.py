@@ -57,7 +57,7 @@ class Likelihood(ABC):
     def log_prob(self, *parameters: Any) -> Any:
         """log P(what was published | parameters), normalised over all that could have been published."""
         shape, chunks = self._chunks(parameters)
-        return _join([self._log_prob(own) for own in chunks], shape)[()]
+        return _join([self._log_prob(chunk) for chunk in chunks], shape)[()]
 
     def score(self, *parameters: Any) -> Any:
         """The gradient, as E[∂ log P(x | parameters) | published, parameters] (Fisher).
@@ -66,26 +66,26 @@ class Likelihood(ABC):
         parameters give one array for each.
         """
         shape, chunks = self._chunks(parameters)
-        found = []
-        for own in chunks:
-            means = self._means(own, self.model.statistics(*(p.ravel() for p in own)))
-            base = self.model.baseline(*own)
-            found.append([mean.reshape(own[0].shape) - b for mean, b in zip(means, base, strict=True)])
+        scores = []
+        for chunk in chunks:
+            means = self._means(chunk, self.model.statistics(*(p.ravel() for p in chunk)))
+            base = self.model.baseline(*chunk)
+            scores.append([mean.reshape(chunk[0].shape) - b for mean, b in zip(means, base, strict=True)])
         number = len(self.model.parameters)
-        result = [_join([parts[i] for parts in found], (*shape, self.k)) for i in range(number)]
+        result = [_join([parts[i] for parts in scores], (*shape, self.k)) for i in range(number)]
         return result[0] if len(result) == 1 else tuple(result)
 
     def expected_counts(self, *parameters: Any) -> FloatArray:
         """E[x | published, parameters]: the true counts, as far as they can be known."""
         shape, chunks = self._chunks(parameters)
-        return _join([self._means(own, [lambda x, which: x])[0] for own in chunks], (*shape, self.k))
+        return _join([self._means(chunk, [lambda x, which: x])[0] for chunk in chunks], (*shape, self.k))
 
     def sample_counts(self, *parameters: Any, size: int | None = None, seed: int | None = None) -> IntArray:
         """True counts drawn given what was published and the parameters, shape (…, [size,] k)."""
         number, rng = 1 if size is None else as_draws(size, self.k), np.random.default_rng(seed)
         shape, chunks = self._chunks(parameters, number)
         whole = (*shape, *(() if size is None else (number,)), self.k)
-        return _join([self._draw(own, number, rng) for own in chunks], whole).astype(np.int64)
+        return _join([self._draw(chunk, number, rng) for chunk in chunks], whole).astype(np.int64)
 
     def _chunks(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], list[Parameters]]:
         """The shape of the draws, and parameters of shape (draws, k), a bounded number of draws at a time."""
@@ -290,8 +290,8 @@ class Listed(Likelihood):
     def _weights(self, parameters: Parameters) -> Iterator[tuple[float, FloatArray]]:
         """For each draw: log P(published), and the law of the true counts."""
         x = self.rows.astype(np.float64)
-        for own in zip(*parameters, strict=True):
-            law = self.model.law(*map(np.ascontiguousarray, own))
+        for draw in zip(*parameters, strict=True):
+            law = self.model.law(*map(np.ascontiguousarray, draw))
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = law.log_prob(x).sum(axis=1) + self.log_weight
             peak = terms.max()
@@ -307,7 +307,9 @@ class Listed(Likelihood):
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
         x, weights = self.rows.astype(np.float64), [weight for _, weight in self._weights(parameters)]
         which = [np.broadcast_to(i * self.k + np.arange(self.k), x.shape) for i in range(len(weights))]
-        return [np.array([w @ g(x, own) for w, own in zip(weights, which, strict=True)]) for g in statistics]
+        return [
+            np.array([w @ g(x, cells) for w, cells in zip(weights, which, strict=True)]) for g in statistics
+        ]
 
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray:
         chosen = [rng.choice(len(self.rows), size, p=weight) for _, weight in self._weights(parameters)]
@@ -329,12 +331,12 @@ def likelihood(
 def as_values(values: Any, gaps: bool = False) -> FloatArray:
     """Published values as one row of finite numbers; with ``gaps`` NaN stands for None and empty text."""
     try:
-        given = [math.nan if v is None or v == "" else v for v in values] if gaps else values
-        array = np.asarray(given, dtype=np.float64)
+        numbers = [math.nan if v is None or v == "" else v for v in values] if gaps else values
+        array = np.asarray(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError("values must be numbers, one for each cell") from None
-    known = np.isfinite(array) | (np.isnan(array) & gaps)
-    if array.ndim != 1 or len(array) < 1 or not np.all(known):
+    is_valid = np.isfinite(array) | (np.isnan(array) & gaps)
+    if array.ndim != 1 or len(array) < 1 or not np.all(is_valid):
         raise InvalidInputError("values must be a row of finite numbers, one for each cell")
     return array
 

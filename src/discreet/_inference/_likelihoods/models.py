@@ -61,9 +61,9 @@ class Model(ABC):
         if len(parameters) != len(self.parameters):
             raise InvalidInputError(f"a {self.name} model takes {', '.join(self.parameters)}")
         arrays = []
-        for name, given in zip(self.parameters, parameters, strict=True):
+        for name, values in zip(self.parameters, parameters, strict=True):
             try:
-                array = np.asarray(given, dtype=np.float64)
+                array = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError):
                 raise InvalidInputError(f"{name} must hold numbers, one for each cell") from None
             if array.ndim == 0 or array.shape[-1] not in (1, cells):

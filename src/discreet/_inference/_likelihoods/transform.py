@@ -89,10 +89,10 @@ class Transform:
         away = xp.arange(-half, half + 1)
         factorial = xp.asarray(self._log_factorial)
         x = centre + away
-        kept = xp.clip(x, 0, self.total)
-        log = kept * log_rate - factorial[kept] + self._log_noise(xp, kept)
+        inside = xp.clip(x, 0, self.total)
+        log = inside * log_rate - factorial[inside] + self._log_noise(xp, inside)
         top = centre * log_rate - factorial[centre] + self._log_noise(xp, centre)
-        law = xp.where(x == kept, xp.exp(log - top), 0.0)
+        law = xp.where(x == inside, xp.exp(log - top), 0.0)
         size = law.sum(axis=-1)
         law = law / size[..., None]
         mean = law @ (1.0 * away)
@@ -112,31 +112,31 @@ class Transform:
 
         def step(state: Any) -> Any:
             _, s, _, left, _ = state
-            found = self._windows(xp, log_rate + s[..., None, None], loop)
-            mean = xp.maximum((found[0] + found[3]).sum(axis=-1), 1e-9)
-            variance = xp.maximum(found[4].sum(axis=-1), 1e-9)
+            windows = self._windows(xp, log_rate + s[..., None, None], loop)
+            mean = xp.maximum((windows[0] + windows[3]).sum(axis=-1), 1e-9)
+            variance = xp.maximum(windows[4].sum(axis=-1), 1e-9)
             move = xp.clip((math.log(total) - xp.log(mean)) * mean / variance, -2.0, 2.0)
-            return s, s + move, xp.abs(mean - total) / xp.sqrt(variance), left - 1, found
+            return s, s + move, xp.abs(mean - total) / xp.sqrt(variance), left - 1, windows
 
         def going(state: Any) -> Any:
             return (xp.max(state[2]) > 0.5) & (state[3] > 0)
 
         first = (none.astype(np.int64), none, law, none, none)
-        s, _, _, _, found = loop(going, step, (start, start, start + 1.0, 100, first))
-        centre, log_size, law, _, _ = found
+        s, _, _, _, windows = loop(going, step, (start, start, start + 1.0, 100, first))
+        centre, log_size, law, _, _ = windows
         half, period = law.shape[-1] // 2, self._period
         away = 1.0 * xp.arange(-half, half + 1)
-        own, moment = (xp.fft.rfft(part, period, axis=-1) for part in (law, law * away))
+        transforms, moment = (xp.fft.rfft(part, period, axis=-1) for part in (law, law * away))
         # The product without one cell, by what comes before and after: no division.
-        one = xp.ones_like(own[..., :1, :])
-        before = xp.concatenate([one, xp.cumprod(own[..., :-1, :], axis=-2)], axis=-2)
-        after = xp.concatenate([one, xp.cumprod(xp.flip(own[..., 1:, :], -2), axis=-2)], axis=-2)
+        ones = xp.ones_like(transforms[..., :1, :])
+        before = xp.concatenate([ones, xp.cumprod(transforms[..., :-1, :], axis=-2)], axis=-2)
+        after = xp.concatenate([ones, xp.cumprod(xp.flip(transforms[..., 1:, :], -2), axis=-2)], axis=-2)
         frequency = xp.arange(period // 2 + 1)
         place = (n - centre.sum(axis=-1) + self.k * half) % period
         turn = 2 * math.pi / period * ((frequency * place[..., None]) % period)
         twice = np.where((np.arange(period // 2 + 1) % (period // 2)) == 0, 1.0, 2.0) / period
         others = before * xp.flip(after, -2) * (xp.exp(1j * turn) * twice)[..., None, :]
-        hit = (others[..., 0, :] * own[..., 0, :]).real.sum(axis=-1)
+        hit = (others[..., 0, :] * transforms[..., 0, :]).real.sum(axis=-1)
         means = centre + (others * moment).real.sum(axis=-1) / hit[..., None]
         constant = math.lgamma(n + 1) - n * math.log(n) - self.noise.log_normaliser(self.k)
         return constant + log_size.sum(axis=-1) - s * total + xp.log(hit), means
