@@ -78,14 +78,18 @@ def test_a_level_is_published_as_often_as_is_possible(epsilon: str, delta: str) 
     rate, last = float(m.epsilon), float(m._last(m.threshold))
     optimum = 0.0
     for c in range(2 * m.threshold + 4):
-        assert m.chance(c) == pytest.approx(optimum, rel=1e-9, abs=1e-15)
+        assert m.publication_probability(c) == pytest.approx(optimum, rel=1e-9, abs=1e-15)
         by_law = 1 - law(c, rate, m.threshold, m.threshold)[None]
-        assert m.chance(c) == pytest.approx(by_law, abs=1e-12)
+        assert m.publication_probability(c) == pytest.approx(by_law, abs=1e-12)
         bounds = math.exp(rate) * optimum + last, 1 - math.exp(-rate) * (1 - optimum - last), 1.0
         optimum = min(bounds)
-    assert m.chance(0) == 0.0
-    assert m.chance(1) <= float(m.delta)
-    assert m.chance(m.likely(0.5)) >= 0.5 > m.chance(m.likely(0.5) - 1)
+    assert m.publication_probability(0) == 0.0
+    assert m.publication_probability(1) <= float(m.delta)
+    assert (
+        m.publication_probability(m.records_needed(0.5))
+        >= 0.5
+        > m.publication_probability(m.records_needed(0.5) - 1)
+    )
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/100"), ("1/4", "1/10")])
@@ -103,7 +107,7 @@ def test_the_noise_follows_its_law(epsilon: str, delta: str) -> None:
     wrong = np.exp(-1.05 * float(m.epsilon) * np.abs(np.arange(-t, t + 1)))
     assert np.abs(wrong / wrong.sum() - p).max() > 1e-3
     assert m.deviation == pytest.approx(float(noise.std()), rel=0.05)
-    assert np.mean(np.abs(noise) <= m.within(0.9)) >= 0.88
+    assert np.mean(np.abs(noise) <= m.noise_bound(0.9)) >= 0.88
 
 
 def test_levels_without_enough_records_are_never_published() -> None:
@@ -116,5 +120,5 @@ def test_levels_without_enough_records_are_never_published() -> None:
     assert not often.run({str(i): 0 for i in range(2000)}, SeededEntropy(4))
     for records in (1, 2, often.threshold):
         share = len(often.run({str(i): records for i in range(20_000)}, SeededEntropy(records))) / 20_000
-        chance = often.chance(records)
+        chance = often.publication_probability(records)
         assert abs(share - chance) < 6 * math.sqrt(chance * (1 - chance) / 20_000)

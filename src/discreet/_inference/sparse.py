@@ -51,7 +51,7 @@ def expected_halves(
     low, high = posterior.interval(level)
     halves = (high - low) / 2
     seen = [place < levels for place in drawn.counts]
-    hidden = [mechanism.surely(level) / 2] * (min(levels, mechanism.k) - sum(seen))
+    hidden = [mechanism.records_needed(level) / 2] * (min(levels, mechanism.k) - sum(seen))
     first, last = posterior.total.interval(level)
     return float(np.mean([*halves[:-1][seen], *hidden])), float(halves[-1]), (last - first) / 2
 

@@ -151,14 +151,14 @@ class Discovered(Selected):
         -------
         list of Row
         """
-        away, sd = self.selection.within(level), self.selection.deviation
+        away, sd = self.selection.noise_bound(level), self.selection.deviation
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
     def words(self) -> Words:
         """Return what was published, what was not, and the meaning of δ here."""
         number, chosen, of = len(self.counts), self.selection, self._of
         plural = "" if number == 1 else "s"
-        half, most = chosen.likely(0.5), chosen.likely(0.99)
+        half, most = chosen.records_needed(0.5), chosen.records_needed(0.99)
         return Words(
             headline=f"{number:,} level{plural}{of} found in the data, with noisy numbers of records",
             name=f"Levels{of} that were found in the data",

@@ -1,4 +1,4 @@
-"""What every mechanism on counts has in common: public parameters bound first, the data only in ``draw``."""
+"""The base of all mechanisms on counts: public parameters come first, the data only in ``draw``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh co
 
 
 def _is_prior(prior: object) -> bool:
-    """Whether it is what ``as_prior`` makes: then it is not looked at once more."""
+    """Return whether it is already what ``as_prior`` returns, and need not be checked again."""
     return (
         type(prior) is tuple
         and len(prior) > 1
@@ -43,10 +43,18 @@ def _is_prior(prior: object) -> bool:
 class Mechanism(ABC):
     """A private map from the counts of n records to released counts.
 
-    Everything public is a field and validated on construction, so that a mechanism can be planned, priced
-    and audited before any data is opened. A new mechanism is one subclass with a ``name``, a sentence for
-    readers (``words``), a guarantee, ``_output``, ``_log_pmf`` and ``_simulate``; what plans, audits and
-    inference need beside that has a default here.
+    Everything public is a field and validated on construction, so that a mechanism can be planned, priced and
+    audited before any data are opened. A new mechanism is a subclass with a ``name``, a sentence for readers
+    (``words``), a guarantee, ``_output``, ``_log_pmf`` and ``_simulate``; everything else has a default.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records; 0 where it is not public.
+    epsilon
+        Privacy budget ε.
     """
 
     prior: tuple[float, ...]
@@ -88,12 +96,13 @@ class Mechanism(ABC):
 
     @cached_property
     def k(self) -> int:
+        """The number of levels."""
         return len(self.prior)
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is promised about one draw."""
+        """The privacy guarantee of one draw."""
 
     @property
     @abstractmethod
@@ -102,7 +111,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        """One output for validated counts, with exact integer randomness from ``source``."""
+        """Draw one output for validated counts, with exact integer randomness from ``source``."""
 
     @abstractmethod
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]: ...
@@ -113,7 +122,7 @@ class Mechanism(ABC):
     # ---- what only the mechanism knows, for plans, audits and inference ----
 
     def check_size(self) -> None:  # noqa: B027
-        """Raises TooLargeError where no draw is possible at these public sizes, whatever the data say."""
+        """Raise TooLargeError where no draw is possible at these public sizes, whatever the data."""
 
     @property
     def number_of_outputs(self) -> int:
@@ -121,24 +130,92 @@ class Mechanism(ABC):
         return number_of_compositions(self.n, self.k)
 
     def published_loss(self) -> PublishedLoss | None:
-        """The loss of everything that is published, where it is known in closed form.
+        """Return the privacy loss of everything that is published, where it has a closed form.
 
-        None: nothing but the counts is published, and ``log_pmf`` is their law.
+        Returns
+        -------
+        PublishedLoss or None
+            None where nothing but the counts is published, whose distribution is ``log_pmf``.
+
+        Raises
+        ------
+        TooLargeError
+            If noisy counts are published and their distribution is not known.
         """
         if self.keeps_noisy:
             raise TooLargeError(f"the law of the noisy counts that {self.name} publishes is not known")
         return None
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
-        """The laws of many datasets at once: outputs, and a row of log-probabilities for each dataset."""
+        """Return the exact output distributions of many datasets.
+
+        Parameters
+        ----------
+        rows
+            The counts of each dataset, one row each.
+
+        Returns
+        -------
+        outputs : IntArray
+            All possible outputs, shape (R, k).
+        log_probability : FloatArray
+            A row of log-probabilities for each dataset.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> m = mechanism("lshist", prior=(1, 1), n=2, epsilon=1)
+        >>> outputs, log_probability = m.log_pmfs(np.array([[0, 2], [2, 0]]))
+        >>> np.exp(log_probability).round(4).tolist()
+        [[0.8161, 0.1163, 0.0677], [0.1839, 0.3161, 0.5]]
+        """
         return align_columns((self.log_pmf(row) for row in rows.tolist()), len(rows))
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        """The noisy counts among what was released, where there are some."""
+        """Return the noisy counts in a release with the distribution of their noise, where there are some.
+
+        Parameters
+        ----------
+        counts
+            Released counts.
+        noisy
+            Noisy counts, where they were published.
+
+        Returns
+        -------
+        CountNoise or None
+            None where the released counts are not counts plus noise.
+        """
         return None
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
-        """The law of the true counts given what was released, the prior predictive before it."""
+        """Return the posterior of the true counts given a release, under the prior predictive.
+
+        Parameters
+        ----------
+        counts
+            Released counts.
+        noisy
+            Noisy counts, where they were published.
+
+        Returns
+        -------
+        TrueCounts
+            The posterior.
+
+        Raises
+        ------
+        TooLargeError
+            If all datasets would have to be enumerated and there are too many.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> m = mechanism("ehd", prior=(1, 1), n=4, epsilon=2)
+        >>> first, probability = m.true_counts((1, 3)).marginals()[0]
+        >>> first, probability.round(3).tolist()
+        (0, [0.201, 0.451, 0.186, 0.097, 0.066])
+        """
         carried = self.count_noise(counts, noisy)
         if carried is not None:
             from discreet.distributions._given_total import GivenTotal
@@ -160,7 +237,19 @@ class Mechanism(ABC):
         return Enumerated(rows, log_predictive(self.prior, rows) + log_likelihood(self, rows, counts))
 
     def parameters(self) -> dict[str, Any]:
-        """The public parameters, exactly, as JSON values; ``mechanism(name, **parameters)`` rebuilds it."""
+        """Return the public parameters, exactly, as JSON values.
+
+        Returns
+        -------
+        dict
+            ``mechanism(name, **parameters)`` builds the same mechanism.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> mechanism("lattice", prior=(1, 1), n=60, epsilon="1/3").parameters()
+        {'prior': [1.0, 1.0], 'n': 60, 'epsilon': '1/3'}
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
         return {name: _as_json(value) for name, value in values.items()}
 
@@ -171,7 +260,36 @@ class Mechanism(ABC):
         entropy: OSEntropy | None = None,
         acknowledge_not_private: bool = False,
     ) -> Output:
-        """One private output with everything that may be published about it."""
+        """Draw one private output, with everything that may be published about it.
+
+        Parameters
+        ----------
+        counts
+            The true counts, one for each level.
+        entropy
+            Source of randomness: the operating system, also if None. A seeded generator is refused.
+        acknowledge_not_private
+            Set it to run a mechanism without a guarantee, on data that need no protection.
+
+        Returns
+        -------
+        Output
+            The released counts, and the noisy counts where they are published.
+
+        Raises
+        ------
+        NotPrivateError
+            If the mechanism has no guarantee and this was not acknowledged.
+        TooLargeError
+            If no draw is possible at this size.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> output = mechanism("lattice", prior=(1, 1, 1), n=60, epsilon=1).run((20, 30, 10))
+        >>> sum(output.counts), sum(output.noisy)
+        (60, 60)
+        """
         source = OS_ENTROPY if entropy is None else private_source(entropy)
         if not (self.guarantee.is_private or acknowledge_not_private):
             raise NotPrivateError(
@@ -191,18 +309,92 @@ class Mechanism(ABC):
         *,
         acknowledge_not_private: bool = False,
     ) -> tuple[int, ...]:
-        """One private output: k released counts; added to the prior they are the posterior's parameters.
+        """Draw one private output: k released counts.
 
-        The randomness comes from the operating system; a seeded generator is refused.
+        Parameters
+        ----------
+        counts
+            The true counts, one for each level.
+        entropy
+            Source of randomness: the operating system, also if None. A seeded generator is refused.
+        acknowledge_not_private
+            Set it to draw from a mechanism without a guarantee, on data that need no protection.
+
+        Returns
+        -------
+        tuple of int
+            Released counts; added to the prior they are the parameters of the plug-in posterior.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> released = mechanism("lattice", prior=(1, 1, 1), n=60, epsilon=1).draw((20, 30, 10))
+        >>> len(released), sum(released)
+        (3, 60)
         """
         return self.run(counts, entropy=entropy, acknowledge_not_private=acknowledge_not_private).counts
 
     def log_pmf(self, counts: Iterable[Any]) -> tuple[IntArray, FloatArray]:
-        """The exact law of ``draw(counts)``: outputs (R, k) and their log-probabilities (R,)."""
+        """Return the exact distribution of ``draw(counts)``.
+
+        Parameters
+        ----------
+        counts
+            The true counts, one for each level.
+
+        Returns
+        -------
+        outputs : IntArray
+            All possible outputs, shape (R, k).
+        log_probability : FloatArray
+            Their log-probabilities, shape (R,).
+
+        Raises
+        ------
+        TooLargeError
+            If there are too many outputs to list.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> outputs, log_probability = mechanism("lattice", prior=(1, 1), n=2, epsilon=1).log_pmf((0, 2))
+        >>> outputs.tolist(), np.exp(log_probability).round(4).tolist()
+        ([[0, 2], [1, 1], [2, 0]], [0.7311, 0.17, 0.0989])
+        """
         return self._log_pmf(self._as_counts(counts))
 
     def simulate(self, counts: Iterable[Any], size: int = 1, seed: int | None = None) -> IntArray:
-        """``size`` outputs from a fast seeded generator, shape (size, k), for planning: **not private**."""
+        """Simulate outputs with a fast seeded generator, for planning: **not private**.
+
+        Parameters
+        ----------
+        counts
+            Counts, one for each level.
+        size
+            Number of outputs.
+        seed
+            Seed of the random numbers; None for fresh ones.
+
+        Returns
+        -------
+        IntArray
+            Outputs of shape (size, k).
+
+        Raises
+        ------
+        InvalidInputError
+            If ``size`` is not a whole number of at least 0.
+        TooLargeError
+            If n is above 2**53.
+
+        Examples
+        --------
+        >>> from discreet.mechanisms import mechanism
+        >>> m = mechanism("lattice", prior=(1, 1, 1), n=60, epsilon=1)
+        >>> simulated = m.simulate((20, 30, 10), 5, seed=1)
+        >>> simulated.shape, set(simulated.sum(axis=1).tolist())
+        ((5, 3), {60})
+        """
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
             raise InvalidInputError("must be a whole number, at least 0", parameter="size", value=size)
         if self.n > MAX_SIMULATED_N:
@@ -211,7 +403,18 @@ class Mechanism(ABC):
         return self._simulate(self._as_counts(counts), int(size), np.random.default_rng(seed))
 
     def to_opendp(self) -> Any:
-        """This mechanism as a user measurement of OpenDP: counts in, released counts out."""
+        """Return this mechanism as an OpenDP user measurement: counts in, released counts out.
+
+        Returns
+        -------
+        opendp.Measurement
+            The measurement, with the privacy curve as its map.
+
+        Raises
+        ------
+        NotPrivateError
+            If the mechanism has no guarantee.
+        """
         if not self.guarantee.is_private:
             raise NotPrivateError(f"{self.name} has no privacy guarantee that OpenDP could carry")
         return opendp_measurement(self.draw, self.guarantee.effective_curve)
@@ -225,21 +428,86 @@ class Mechanism(ABC):
 
 
 def log_likelihood(mechanism: Mechanism, rows: IntArray, released: Sequence[int]) -> FloatArray:
-    """log P(released counts | dataset) for every row."""
+    """Return log P(released counts | dataset) for many datasets.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    rows
+        The counts of each dataset, one row each.
+    released
+        The released counts.
+
+    Returns
+    -------
+    FloatArray
+        One value for each row.
+
+    Examples
+    --------
+    >>> from discreet.mechanisms import mechanism
+    >>> m = mechanism("lshist", prior=(1, 1), n=2, epsilon=1)
+    >>> np.exp(log_likelihood(m, np.array([[0, 2], [1, 1], [2, 0]]), (1, 1))).round(4).tolist()
+    [0.1163, 0.3161, 0.3161]
+    """
     outputs, law = mechanism.log_pmfs(rows)
     match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
     return law[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
 
 
 def simulated_output(mechanism: Mechanism, counts: Iterable[Any], seed: int) -> Output:
-    """What ``run`` might give, from a seeded generator, for planning: **not private**."""
+    """Simulate what ``run`` returns with a seeded generator, for planning: **not private**.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    counts
+        Counts, one for each level.
+    seed
+        Seed of the random numbers.
+
+    Returns
+    -------
+    Output
+        The simulated output.
+
+    Examples
+    --------
+    >>> from discreet.mechanisms import mechanism
+    >>> m = mechanism("lattice", prior=(1, 1, 1), n=60, epsilon=1)
+    >>> sum(simulated_output(m, (20, 30, 10), seed=1).counts)
+    60
+    """
     return mechanism._output(mechanism._as_counts(counts), SeededEntropy(seed))
 
 
 def align_columns(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:
-    """Laws as rows of one matrix over all outcomes; −∞ where an outcome does not occur.
+    """Put distributions over different outcomes into one matrix; −∞ where an outcome does not occur.
 
-    Holds one law beside the matrix as long as all have the same outcomes.
+    Parameters
+    ----------
+    laws
+        Outcomes and log-probabilities of each distribution. Only one is held beside the matrix as long as all
+        have the same outcomes.
+    number
+        How many distributions there are.
+
+    Returns
+    -------
+    outcomes : IntArray
+        All outcomes, one row each.
+    log_probability : FloatArray
+        A row for each distribution.
+
+    Examples
+    --------
+    >>> first = np.array([[0], [1]]), np.log([0.5, 0.5])
+    >>> second = np.array([[1], [2]]), np.log([0.25, 0.75])
+    >>> outcomes, log_probability = align_columns([first, second], 2)
+    >>> outcomes.ravel().tolist(), np.exp(log_probability).tolist()
+    ([0, 1, 2], [[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
     """
     several = iter(laws)
     outputs, first = next(several)
@@ -250,13 +518,15 @@ def align_columns(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> t
             matrix[i] = log_probability
             continue
         rest = [(other, log_probability), *several]
-        every = np.unique(np.concatenate([outputs, *(own for own, _ in rest)]), axis=0)
-        place = {row: j for j, row in enumerate(map(tuple, every.tolist()))}
-        wide = np.full((number, len(every)), -np.inf)
+        all_outputs = np.unique(
+            np.concatenate([outputs, *(dataset_outputs for dataset_outputs, _ in rest)]), axis=0
+        )
+        place = {row: j for j, row in enumerate(map(tuple, all_outputs.tolist()))}
+        wide = np.full((number, len(all_outputs)), -np.inf)
         wide[:i, [place[row] for row in map(tuple, outputs.tolist())]] = matrix[:i]
-        for j, (own, values) in enumerate(rest, start=i):
-            wide[j, [place[row] for row in map(tuple, own.tolist())]] = values
-        return every, wide
+        for j, (dataset_outputs, values) in enumerate(rest, start=i):
+            wide[j, [place[row] for row in map(tuple, dataset_outputs.tolist())]] = values
+        return all_outputs, wide
     return outputs, matrix
 
 

@@ -1,9 +1,9 @@
-"""Levels that nobody can list: which of them to publish, and a noisy count of each, in one.
+"""Selection of levels that cannot be listed beforehand, each published with a noisy count.
 
-Every level that occurs gets two-sided geometric noise, cut off at ±t; it is published, with its noisy count,
-where that exceeds t. A level without records then never is, and one of a single record with a probability of
-at most δ. It is the optimal selection for one record per person (Desfontaines, Voss, Gipson and Mandayam
-2022, "Differentially private partition selection"), and the counts come with it. ``proofs/discovery.md``.
+Every level that occurs gets two-sided geometric noise, truncated at ±t; it is published, with its noisy
+count, where that exceeds t. A level without records is never published, and one of a single record with
+probability at most δ. This is the optimal selection for one record per person (Desfontaines, Voss, Gipson
+and Mandayam 2022, "Differentially private partition selection"). ``proofs/discovery.md``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,28 @@ from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.guarantee import Guarantee
 
-_MOST = 10**7  # thresholds above hide everything
+_MAX_THRESHOLD_RECORDS = 10**7  # thresholds above hide everything
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """The selection for (ε, δ), which covers names and counts together; add-remove only."""
+    """The selection of levels for (ε, δ), which covers names and counts together, under add-remove.
+
+    Parameters
+    ----------
+    epsilon
+        ε, exactly.
+    delta
+        δ, exactly.
+
+    Examples
+    --------
+    >>> selection = Discovery(Fraction(1), Fraction(1, 10**6))
+    >>> selection.threshold, selection.records_needed(0.5)
+    (14, 15)
+    >>> selection.publication_probability(1) <= 1e-6, selection.publication_probability(100)
+    (True, 1.0)
+    """
 
     epsilon: Fraction
     delta: Fraction
@@ -41,10 +57,11 @@ class Discovery:
 
     @property
     def guarantee(self) -> Guarantee:
+        """The privacy guarantee of names and counts together."""
         return Guarantee(self.epsilon, Relation.ADD_REMOVE, self.delta, basis="theorem: proofs/discovery.md")
 
     def _last(self, threshold: int) -> Ball:
-        """P(noise = threshold) = (1 − q)q^t/(1 + q − 2q^{t+1}), q = e^{−ε}: what the guarantee needs ≤ δ."""
+        """Enclose P(noise = t) = (1 − q)q^t/(1 + q − 2q^{t+1}), q = e^{−ε}, which must be at most δ."""
 
         def compute() -> Ball:
             q = (-ball(self.epsilon)).exp()
@@ -54,46 +71,108 @@ class Discovery:
 
     @cached_property
     def threshold(self) -> int:
-        """The smallest t for which P(noise = t) ≤ δ was seen to hold; floats only say where to look."""
+        """The smallest t for which P(noise = t) ≤ δ is proved; floating point only says where to look."""
         rate, delta = float(self.epsilon), float(self.delta)
         q, rest = math.exp(-rate), -math.expm1(-rate)
         seen = min(rate, delta) > 1e-300  # what is smaller may be 0 as a float
         guess = math.log1p(rest * (1 - delta) / ((1 + q) * delta)) / rate if seen else math.inf
-        if guess > _MOST:
+        if guess > _MAX_THRESHOLD_RECORDS:
             raise TooLargeError(
                 f"epsilon={self.epsilon}, delta={float(self.delta):g}: a level would need more than "
-                f"{_MOST:,} records to be published"
+                f"{_MAX_THRESHOLD_RECORDS:,} records to be published"
             )
         allowed = ball(self.delta)
         return first_true(lambda t: t > 0 and bool(self._last(t) <= allowed), max(1, math.floor(guess)))
 
-    def chance(self, records: int) -> float:
-        """The probability that a level of so many records is published, rounded to a double."""
+    def publication_probability(self, records: int) -> float:
+        """Return the probability that a level is published.
+
+        Parameters
+        ----------
+        records
+            Number of records of the level.
+
+        Returns
+        -------
+        float
+            The probability, in floating point.
+
+        Examples
+        --------
+        >>> selection = Discovery(Fraction(1), Fraction(1, 10**6))
+        >>> selection.publication_probability(0), round(selection.publication_probability(14), 4)
+        (0.0, 0.2689)
+        """
         return 0.0 if records <= 0 else float(self._chances[min(records, len(self._chances)) - 1])
 
     @cached_property
     def _chances(self) -> FloatArray:
-        """Of levels of 1, 2, … records."""
+        """Publication probabilities of levels of 1, 2, … records."""
         law = np.exp(-float(self.epsilon) * np.abs(np.arange(-self.threshold, self.threshold + 1)))
         return np.asarray(np.cumsum(law) / law.sum())
 
-    def likely(self, chance: float) -> int:
-        """The fewest records with which a level is published with at least this probability."""
-        return int(np.argmax(self._chances >= chance - 1e-12)) + 1
+    def records_needed(self, probability: float) -> int:
+        """Return the fewest records with which a level is published with at least this probability.
+
+        Parameters
+        ----------
+        probability
+            The probability.
+
+        Returns
+        -------
+        int
+            Number of records.
+
+        Examples
+        --------
+        >>> Discovery(Fraction(1), Fraction(1, 10**6)).records_needed(0.99)
+        19
+        """
+        return int(np.argmax(self._chances >= probability - 1e-12)) + 1
 
     @cached_property
     def _sizes(self) -> FloatArray:
-        """The law of |noise|, on 0, 1, …, t."""
+        """Distribution of |noise| on 0, 1, …, t."""
         law = np.exp(-float(self.epsilon) * np.arange(self.threshold + 1))
         law[1:] *= 2
         return np.asarray(law / law.sum())
 
-    def within(self, level: float) -> int:
-        """The smallest w such that the noise is within ±w with this probability."""
+    def noise_bound(self, level: float) -> int:
+        """Return the smallest w such that the noise is within ±w with this probability.
+
+        Parameters
+        ----------
+        level
+            The probability.
+
+        Returns
+        -------
+        int
+            The bound w.
+
+        Examples
+        --------
+        >>> Discovery(Fraction(1), Fraction(1, 10**6)).noise_bound(0.95)
+        3
+        """
         return int(np.argmax(np.cumsum(self._sizes) >= level - 1e-12))
 
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        """Noise from a seeded generator, for inference from what was published."""
+        """Simulate noise with a seeded generator, for inference from what was published.
+
+        Parameters
+        ----------
+        shape
+            Shape of the result.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        FloatArray
+            The noise.
+        """
         sizes = rng.choice(len(self._sizes), shape, p=self._sizes)
         return np.asarray(sizes * rng.choice((-1.0, 1.0), shape), dtype=np.float64)
 
@@ -103,7 +182,26 @@ class Discovery:
         return math.sqrt(float(self._sizes @ np.arange(self.threshold + 1.0) ** 2))
 
     def run(self, counts: Mapping[str, int], source: Source = OS_ENTROPY) -> dict[str, int]:
-        """The published levels, in the order of their names, with noisy counts."""
+        """Draw the published levels, in the order of their names, with noisy counts.
+
+        Parameters
+        ----------
+        counts
+            Number of records of each level.
+        source
+            Source of randomness.
+
+        Returns
+        -------
+        dict of str to int
+            Noisy counts above the threshold.
+
+        Examples
+        --------
+        >>> selection = Discovery(Fraction(1), Fraction(1, 10**6))
+        >>> list(selection.run({"rare": 0, "common": 1000}))
+        ['common']
+        """
         names = sorted(counts)
         noise = [0] * len(names)
         waiting = list(range(len(names)))

@@ -1,8 +1,8 @@
-"""Independent noise of one law on every count: geometric, rounded Gaussian, and floors of Laplace variables.
+"""Independent noise on every count: geometric, rounded Gaussian, and floors of Laplace variables.
 
 Where no total is kept the number of records may itself be private (the relation add-remove, where a dataset
 may be empty). Geometric and Gaussian noisy counts are published as they are; the released counts are those,
-clipped to what is possible. Proofs: ``proofs/geometric.md``, ``gaussian.md``, ``lszhang.md``, ``lsdim.md``,
+clipped to the possible range. Proofs: ``proofs/geometric.md``, ``gaussian.md``, ``lszhang.md``, ``lsdim.md``,
 ``lshist.md``.
 """
 
@@ -34,12 +34,12 @@ from discreet.privacy.guarantee import Guarantee
 if TYPE_CHECKING:
     from discreet._numerics.noises import Noise
 
-_REACH = 36.0  # what lies beyond this many nats is below e^{−36} < 3e-16, and is counted with the end
+_TAIL_NATS = 36.0  # what lies beyond this many nats is below e^{−36} < 3e-16, and is counted with the end
 
 
 @dataclass(frozen=True)
 class IndependentNoise(Mechanism):
-    """z = counts + independent noise; the released counts are z clipped at 0 (and n)."""
+    """Counts plus independent noise; the released counts are clipped at 0, and at n where it is public."""
 
     keeps_noisy: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = True
@@ -49,27 +49,27 @@ class IndependentNoise(Mechanism):
 
     @property
     def relation(self) -> Relation:
-        """Which datasets are told apart no better than the guarantee says."""
+        """The relation between neighbouring datasets: replace-one where n is public, else add-remove."""
         return Relation.REPLACE_ONE if self.n else Relation.ADD_REMOVE
 
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """The law of the noise, in floats: for inference and plans."""
+        """The distribution of the noise, in floating point, for inference and plans."""
 
     @abstractmethod
     def _noise(self, source: Source) -> list[int]:
-        """Noise for every count that receives some, exactly."""
+        """Draw the noise of every count that receives some, exactly."""
 
     @property
     def noisy_coordinates(self) -> int:
-        """How many counts receive noise of their own; they come first."""
+        """The number of counts that receive noise of their own; they come first."""
         return self.k - 1 if self.last_is_rest else self.k
 
     @property
     def reach(self) -> int:
-        """Noise beyond it has probability below 1e-15."""
-        return int(self.noise.reach(self.noise.scale, _REACH))
+        """A bound that the noise exceeds with probability below 1e-15."""
+        return int(self.noise.reach(self.noise.scale, _TAIL_NATS))
 
     @property
     def number_of_outputs(self) -> int:
@@ -80,7 +80,25 @@ class IndependentNoise(Mechanism):
         return Output(None, noisy, self.decode) if self.keeps_noisy else Output(self.decode(noisy))
 
     def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
-        """Noisy counts, clipped to what is possible."""
+        """Clip noisy counts to the possible range.
+
+        Parameters
+        ----------
+        noisy
+            Noisy counts.
+
+        Returns
+        -------
+        tuple of int
+            Released counts.
+
+        Examples
+        --------
+        >>> Geometric(prior=(1, 1, 1), epsilon=1).decode((5, -2, 3))
+        (5, 0, 3)
+        >>> LSZhang(prior=(1, 1, 1), n=4, epsilon=1).decode((5, -2, 3))
+        (4, 0, 3)
+        """
         top = self.n or max(0, *noisy)
         released = [min(max(z, 0), top) for z in noisy]
         return (*released, max(self.n - sum(released), 0)) if self.last_is_rest else tuple(released)
@@ -92,9 +110,28 @@ class IndependentNoise(Mechanism):
         return np.concatenate([released, rest], axis=1)
 
     def log_pmf(self, counts: Iterable[Any], upper: int | None = None) -> tuple[IntArray, FloatArray]:
-        """The exact law of ``draw(counts)``; released counts above ``upper`` are counted at it.
+        """Return the exact distribution of ``draw(counts)``.
 
-        ``upper`` is n where that is public, and otherwise as far as the noise reaches.
+        Parameters
+        ----------
+        counts
+            The true counts, one for each level.
+        upper
+            Released counts above it are counted at it; by default n where that is public, otherwise as far as
+            the noise reaches.
+
+        Returns
+        -------
+        outputs : IntArray
+            All possible outputs, shape (R, k).
+        log_probability : FloatArray
+            Their log-probabilities, shape (R,).
+
+        Examples
+        --------
+        >>> outputs, log_probability = LSHist(prior=(1, 1), n=1, epsilon=1).log_pmf((0, 1))
+        >>> outputs.tolist(), np.exp(log_probability).round(4).tolist()
+        ([[0, 1], [1, 0]], [0.8161, 0.1839])
         """
         noisy, exact = self.noisy_coordinates, self._as_counts(counts)
         top = upper if upper is not None else self.n or max(exact) + self.reach
@@ -108,7 +145,25 @@ class IndependentNoise(Mechanism):
         return self.log_pmf(counts)
 
     def clipped_law(self, count: int, upper: int) -> FloatArray:
-        """Log-law on {0, …, upper} of one noisy count clipped to it: both ends take their whole tail."""
+        """Return the log-distribution of one noisy count clipped to {0, …, upper}.
+
+        Parameters
+        ----------
+        count
+            The true count.
+        upper
+            The upper end.
+
+        Returns
+        -------
+        FloatArray
+            Log-probabilities; both ends take their whole tail.
+
+        Examples
+        --------
+        >>> np.exp(Geometric(prior=(1, 1), epsilon=1).clipped_law(1, 2)).round(4).tolist()
+        [0.2689, 0.4621, 0.2689]
+        """
         from discreet._numerics.noises import Clamped
 
         law = Clamped(self.noise, 0, upper)
@@ -120,6 +175,20 @@ class IndependentNoise(Mechanism):
         return self._with_last(np.clip(noisy, 0, self.n or None).astype(np.int64))
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        """Return the noisy counts in a release with the distribution of their noise.
+
+        Parameters
+        ----------
+        counts
+            Released counts.
+        noisy
+            Noisy counts, where they were published.
+
+        Returns
+        -------
+        CountNoise or None
+            None where noisy counts are published and not given.
+        """
         from discreet._numerics.noises import Clamped, Partly
 
         if self.keeps_noisy:
@@ -129,6 +198,25 @@ class IndependentNoise(Mechanism):
         return CountNoise(counts, noise if published.all() else Partly(noise, published))
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
+        """Return the posterior of the true counts given a release.
+
+        Parameters
+        ----------
+        counts
+            Released counts.
+        noisy
+            Noisy counts, where they were published.
+
+        Returns
+        -------
+        TrueCounts
+            The posterior.
+
+        Raises
+        ------
+        InvalidInputError
+            If n is private, or noisy counts are published and not given.
+        """
         if not self.n:
             raise InvalidInputError(
                 f"the number of records behind {self.name} is not known: infer the true counts together with "
@@ -143,7 +231,23 @@ class IndependentNoise(Mechanism):
 
 @dataclass(frozen=True)
 class Geometric(IndependentNoise):
-    """Two-sided geometric noise of rate ε on every count; the number of records stays private."""
+    """Two-sided geometric noise of rate ε on every count; the number of records stays private.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    epsilon
+        Privacy budget ε.
+
+    Examples
+    --------
+    >>> m = Geometric(prior=(1, 1), epsilon=1)
+    >>> print(m.guarantee)
+    ε = 1 (add-remove)
+    >>> m.published_loss().epsilon
+    1.0
+    """
 
     n: int = field(init=False, default=0)
     name: ClassVar[str] = "geometric"
@@ -174,19 +278,47 @@ class Geometric(IndependentNoise):
         return two_sided_geometric(self.k, self.epsilon, source).tolist()  # type: ignore[no-any-return]
 
     def published_loss(self) -> PublishedLoss:
-        """c + v against c + e_i + v: the log-ratio is ε or −ε, and ε with probability 1/(1 + e^{−ε})."""
+        """Return the privacy loss of the noisy counts.
+
+        Returns
+        -------
+        PublishedLoss
+            The loss of c + v against c + e_i + v: ε or −ε, and ε with probability 1/(1 + e^{−ε}).
+        """
         epsilon = float(self.epsilon)
 
-        def delta(e: float) -> float:
+        def _delta(e: float) -> float:
             return max(0.0, -math.expm1(e - epsilon) / (1 + math.exp(-epsilon))) if e < epsilon else 0.0
 
         empty = (0,) * self.k
-        return PublishedLoss(epsilon, delta, (empty, (1,) + (0,) * (self.k - 1), empty))
+        return PublishedLoss(epsilon, _delta, (empty, (1,) + (0,) * (self.k - 1), empty))
 
 
 @dataclass(frozen=True)
 class GaussianCounts(IndependentNoise):
-    """Rounded Gaussian noise on every count, for (ε, δ), ρ or μ; n stays private where it is left out."""
+    """Rounded Gaussian noise on every count, for (ε, δ), ρ or μ.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records; private if 0.
+    epsilon, delta
+        ε and δ, together.
+    rho
+        ρ of zero-concentrated privacy.
+    mu
+        μ of Gaussian differential privacy.
+
+    Examples
+    --------
+    >>> m = GaussianCounts(prior=(1, 1), n=100, rho="1/8")
+    >>> m.mu_squared, m.variance, m.guarantee.zcdp()
+    (Fraction(1, 4), Fraction(8, 1), Fraction(1, 8))
+    >>> round(GaussianCounts(prior=(1, 1), epsilon=1, delta="1e-6").noise_scale, 3)
+    4.225
+    """
 
     n: int = 0
     epsilon: Fraction = Fraction(0)
@@ -218,18 +350,25 @@ class GaussianCounts(IndependentNoise):
             )
 
     def parameters(self) -> dict[str, Any]:
+        """Return the public parameters that are given, exactly, as JSON values.
+
+        Returns
+        -------
+        dict
+            ``mechanism(name, **parameters)`` builds the same mechanism.
+        """
         return {name: value for name, value in super().parameters().items() if value not in ("0", 0)}
 
     @property
     def mu_squared(self) -> Fraction:
-        """μ² of the whole output: its law is as hard to tell from a neighbour's as N(μ, 1) from N(0, 1)."""
+        """μ² of the whole output: neighbours are as hard to tell apart as N(μ, 1) and N(0, 1)."""
         if self.mu:
             return self.mu**2
         return 2 * self.rho if self.rho else largest_gaussian(self.epsilon, self.delta)
 
     @property
     def variance(self) -> Fraction:
-        """σ² = Δ²/μ²: one record changes two counts by 1, or one where it may be absent."""
+        """σ² = Δ²/μ²: one record changes two counts by 1, or one count where it may be absent."""
         return (2 if self.n else 1) / self.mu_squared
 
     @property
@@ -258,7 +397,13 @@ class GaussianCounts(IndependentNoise):
         return list(rounded_gaussians(self.variance, self.k, source))
 
     def published_loss(self) -> PublishedLoss:
-        """Of the noise before it is rounded: what is published is a function of that."""
+        """Return the privacy loss of the noise before rounding, of which the output is a function.
+
+        Returns
+        -------
+        PublishedLoss
+            The loss of a Gaussian with this μ.
+        """
         records = self.n or 1
         near = (records,) + (0,) * (self.k - 1)
         far = (records - 1, 1 if self.n else 0) + (0,) * (self.k - 2)
@@ -267,7 +412,7 @@ class GaussianCounts(IndependentNoise):
 
 @dataclass(frozen=True)
 class FloorNoise(IndependentNoise):
-    """⌊Laplace(1/rate)⌋ on the counts, clamped to [0, n]; nothing but the released counts is published."""
+    """⌊Laplace(1/rate)⌋ on the counts, clipped to [0, n]; nothing but the released counts is published."""
 
     keeps_noisy: ClassVar[bool] = False
     leaves_out: ClassVar[bool] = False
@@ -298,7 +443,22 @@ class FloorNoise(IndependentNoise):
 
 @dataclass(frozen=True)
 class LSZhang(FloorNoise):
-    """⌊Laplace(2/ε)⌋ noise on all k counts, each clamped to [0, n]; the total is not kept."""
+    """⌊Laplace(2/ε)⌋ noise on all k counts, each clipped to [0, n]; the total is not kept.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+
+    Examples
+    --------
+    >>> LSZhang(prior=(1, 1, 1), n=60, epsilon=1).rate
+    Fraction(1, 2)
+    """
 
     name: ClassVar[str] = "lszhang"
     words: ClassVar[str] = "A random whole number was added to the count of every level."
@@ -310,7 +470,22 @@ class LSZhang(FloorNoise):
 
 @dataclass(frozen=True)
 class LSDim(FloorNoise):
-    """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is what is left of n."""
+    """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is what is left of n.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+
+    Examples
+    --------
+    >>> LSDim(prior=(1, 1, 1), n=60, epsilon=1).rate
+    Fraction(1, 3)
+    """
 
     name: ClassVar[str] = "lsdim"
     words: ClassVar[str] = (
@@ -327,7 +502,22 @@ class LSDim(FloorNoise):
 
 @dataclass(frozen=True)
 class LSHist(FloorNoise):
-    """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is what is left of n."""
+    """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is what is left of n.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+
+    Examples
+    --------
+    >>> LSHist(prior=(1, 1), n=60, epsilon=1).rate, LSHist(prior=(1, 1, 1), n=60, epsilon=1).rate
+    (Fraction(1, 1), Fraction(1, 2))
+    """
 
     name: ClassVar[str] = "lshist"
     words: ClassVar[str] = (

@@ -48,19 +48,37 @@ MAX_CANDIDATES = 2048
 MAX_WINDOW = 1 << 15
 """Two levels: up to this many counts of non-negligible probability (ε down to about 0.003) the minimiser is
 exact; beyond, the median of π is released."""
-_MOST_WEIGHED = 1 << 18
+_MAX_WEIGHED_COUNTS = 1 << 18
 """More levels: about so many counts of a level are weighed at most."""
 
-_TIE = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
-_NEGLIGIBLE = 45.0  # log-weights this far below the largest are left out
-_TAIL = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
+_TIE_FACTOR = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
+_NEGLIGIBLE_NATS = 45.0  # log-weights this far below the largest are left out
+_TAIL_NATS = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
 _MAX_CLASSES = 2_000_000
 _MAX_DECODING_WORK = 1e11
-_MAX_SECONDS = 120.0  # of decoding for the laws of all datasets
+_MAX_DECODING_SECONDS = 120.0  # of decoding for the laws of all datasets
 
 
 class Lattice(Mechanism):
-    """Counts plus lattice noise of total zero, decoded to the posterior of least expected Hellinger error."""
+    """Counts plus noise of total zero, decoded to the posterior of least expected Hellinger error.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+
+    Examples
+    --------
+    >>> m = Lattice(prior=(1, 1, 1), n=60, epsilon=1)
+    >>> print(m.guarantee)
+    ε = 1 (replace-one)
+    >>> m.decode((22, -3, 41))
+    (20, 0, 40)
+    """
 
     name: ClassVar[str] = "lattice"
     words: ClassVar[str] = (
@@ -80,16 +98,31 @@ class Lattice(Mechanism):
 
     @cached_property
     def noise(self) -> LatticeNoise:
-        """The law of the noise, in floats: for inference and plans."""
+        """The distribution of the noise, in floating point, for inference and plans."""
         from discreet._numerics.noises import LatticeNoise
 
         return LatticeNoise(2 / float(self.epsilon))
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
+        """Return the noisy counts in a release with the distribution of their noise.
+
+        Parameters
+        ----------
+        counts
+            Released counts.
+        noisy
+            Noisy counts.
+
+        Returns
+        -------
+        CountNoise or None
+            None without noisy counts.
+        """
         return None if noisy is None else CountNoise(noisy, self.noise)
 
     @property
     def decoder(self) -> Decoder:
+        """The decoder of these public parameters."""
         return decoder(self.prior, self.n, self.epsilon)
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
@@ -98,27 +131,87 @@ class Lattice(Mechanism):
         return Output(None, noisy, self.decode)
 
     def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
-        """The counts of the posterior that is closest, in expectation, to the true one."""
+        """Return the counts of the posterior that is closest, in expectation, to the true one.
+
+        Parameters
+        ----------
+        noisy
+            Noisy counts.
+
+        Returns
+        -------
+        tuple of int
+            Released counts, which sum to n.
+
+        Examples
+        --------
+        >>> Lattice(prior=(1, 1), n=10, epsilon=1).decode((12, -2))
+        (10, 0)
+        """
         return self.decoder.decode(noisy)
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
         return self.decoder.decode_many(self.simulate_noise(size, rng) + np.array(counts, dtype=np.int64))
 
     def simulate_noise(self, size: int, rng: np.random.Generator) -> IntArray:
-        """Lattice noise by floats from a seeded generator, shape (size, k). Not private."""
+        """Simulate lattice noise in floating point with a seeded generator: not private.
+
+        Parameters
+        ----------
+        size
+            Number of draws.
+        rng
+            Random numbers.
+
+        Returns
+        -------
+        IntArray
+            Noise of shape (size, k), each row with sum 0.
+
+        Examples
+        --------
+        >>> m = Lattice(prior=(1, 1, 1), n=60, epsilon=1)
+        >>> set(m.simulate_noise(5, np.random.default_rng(1)).sum(axis=1).tolist())
+        {0}
+        """
         return np.asarray(self.noise.draw(np.zeros((size, self.k)), rng), dtype=np.int64)
 
     def log_noise_normaliser(self) -> float:
-        """log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε."""
+        """Return log Σ_v exp(−ε‖v‖₁/2) over the lattice, for any k and ε.
+
+        Returns
+        -------
+        float
+            The logarithm.
+
+        Examples
+        --------
+        >>> m = Lattice(prior=(1, 1), n=60, epsilon=1)
+        >>> round(m.log_noise_normaliser(), 6) == round(-math.log(math.tanh(0.5)), 6)
+        True
+        """
         return self.noise.log_normaliser(self.k)
 
     def published_loss(self) -> PublishedLoss:
-        """Of the noisy counts, of which the released ones are a function (``proofs/lattice.md``).
+        """Return the privacy loss of the noisy counts, of which the released ones are a function.
 
-        c + v against c + e_j − e_i + v: the log-ratio is ε, 0 or −ε, and ε exactly when v_i ≥ 0 ≥ v_j. Hence
-        δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. With q = e^{−ε/2}, Σ_{a ≥ 0 ≥ b, a+b = s} q^{a−b} =
-        q^{|s|}/(1−q²): the weight of one coordinate instead of two, so that the probability is that of
-        k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
+        Returns
+        -------
+        PublishedLoss
+            The exact loss.
+
+        Notes
+        -----
+        c + v against c + e_j − e_i + v (``proofs/lattice.md``): the log-ratio is ε, 0 or −ε, and ε exactly
+        when v_i ≥ 0 ≥ v_j. Hence δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. With q = e^{−ε/2}, Σ_{a ≥ 0
+        ≥ b, a+b = s} q^{a−b} = q^{|s|}/(1−q²): the weight of one coordinate instead of two, so the
+        probability is that of k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
+
+        Examples
+        --------
+        >>> loss = Lattice(prior=(1, 1, 1), n=60, epsilon=1).published_loss()
+        >>> loss.epsilon, round(loss.delta(0.5), 4)
+        (1.0, 0.2065)
         """
         from discreet._numerics.noises import log_chance_of_zero
 
@@ -126,13 +219,38 @@ class Lattice(Mechanism):
         ratio = log_chance_of_zero(epsilon / 4, self.k - 1) - log_chance_of_zero(epsilon / 4, self.k)
         chance = math.exp(ratio - 2 * math.log1p(math.exp(-epsilon / 2)))
 
-        def delta(e: float) -> float:
+        def _delta(e: float) -> float:
             return max(0.0, chance * -math.expm1(e - epsilon)) if e < epsilon else 0.0
 
         counts = (self.n,) + (0,) * (self.k - 1)
-        return PublishedLoss(epsilon, delta, (counts, (self.n - 1, 1) + (0,) * (self.k - 2), counts))
+        return PublishedLoss(epsilon, _delta, (counts, (self.n - 1, 1) + (0,) * (self.k - 2), counts))
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
+        """Return the posterior of the true counts given a release.
+
+        Parameters
+        ----------
+        counts
+            Released counts.
+        noisy
+            Noisy counts, where they are known.
+
+        Returns
+        -------
+        TrueCounts
+            The posterior.
+
+        Raises
+        ------
+        TooLargeError
+            If too many counts are possible.
+
+        Examples
+        --------
+        >>> counts = Lattice(prior=(1, 1), n=10, epsilon=1).true_counts((9, 1), (12, -2))
+        >>> [round(float(median), 2) for median in counts.medians()]
+        [9.71, 0.29]
+        """
         if noisy is None:
             return super().true_counts(counts)
         law = self.decoder.true_counts(noisy)
@@ -148,6 +266,20 @@ class Lattice(Mechanism):
         return outputs, np.logaddexp.reduceat(log_probability[order], starts)
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return the exact output distributions of many datasets.
+
+        Parameters
+        ----------
+        rows
+            The counts of each dataset, one row each.
+
+        Returns
+        -------
+        outputs : IntArray
+            All possible outputs, shape (R, k).
+        log_probability : FloatArray
+            A row of log-probabilities for each dataset.
+        """
         # The law of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the base.
         corner = (self.n,) + (0,) * (self.k - 1)
         noisy, base = self._clipped_distribution(corner, whole=True)
@@ -164,7 +296,7 @@ class Lattice(Mechanism):
         return outputs, law
 
     def _decode_sorted(self, noisy: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """What noisy counts are decoded to, in order; the order, and where each output begins in it."""
+        """Decode and sort noisy counts; return the outputs, the order, and where each output begins in it."""
         released = self.decoder.decode_many(noisy)
         order = np.lexsort(released.T[::-1])
         ordered = released[order]
@@ -174,19 +306,19 @@ class Lattice(Mechanism):
     def _clipped_distribution(
         self, counts: tuple[int, ...], whole: bool = False
     ) -> tuple[IntArray, FloatArray]:
-        """The law of the noisy counts clipped to [0, n]; ``whole``: with every tail, however unlikely."""
+        """Return the distribution of the noisy counts clipped to [0, n]; ``whole``: with every tail."""
         law = self._clipped_pair if self.k == 2 else self._clipped_classes
         return law(counts, whole)
 
     def _clipped_pair(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
-        """The law of the noisy counts clipped to [0, n], k = 2; both ends take their whole tail."""
+        """Return the distribution of the noisy counts clipped to [0, n], k = 2; both ends take their tail."""
         count, n, rate = counts[0], self.n, float(self.epsilon)
         if n > 2**62:
             raise TooLargeError(f"log_pmf works up to n = 2**62, not {n}; draw works at any n")
-        reach = n if whole or self.decoder.exhaustive else math.ceil(_TAIL / rate)
+        reach = n if whole or self.decoder.exhaustive else math.ceil(_TAIL_NATS / rate)
         low, high = max(0, count - reach), min(n, count + reach)
         seconds = (high - low) * decoding_seconds(self) if whole else 0.0
-        if high - low > 50_000 or seconds > _MAX_SECONDS:
+        if high - low > 50_000 or seconds > _MAX_DECODING_SECONDS:
             raise TooLargeError(
                 f"log_pmf of lattice with n={n}, epsilon={self.epsilon} needs {high - low + 1} decodings; "
                 "draw and simulate work at this size"
@@ -201,7 +333,7 @@ class Lattice(Mechanism):
         return np.stack([first, n - first], axis=1), log_probability
 
     def _clipped_classes(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
-        """The law of the noisy counts clipped to [0, n] coordinatewise, k ≥ 3, tails in closed form.
+        """Return the distribution of the noisy counts clipped to [0, n], k ≥ 3, with tails in closed form.
 
         A class t stands for all z with clip(z) = t: coordinates with t = 0 (or n) take any value below
         (above). With a low and b high ends, the excesses L below and U above satisfy L − U = Σt − n.
@@ -233,7 +365,7 @@ class Lattice(Mechanism):
         rows = np.flatnonzero(np.isfinite(log_probability))
         work = float(len(self.decoder.candidates)) ** 2
         if len(rows) * work > _MAX_DECODING_WORK and not whole:  # leave out what is below the stated tail
-            rows = np.flatnonzero(log_probability > -_TAIL - math.log(classes))
+            rows = np.flatnonzero(log_probability > -_TAIL_NATS - math.log(classes))
         if len(rows) * work > _MAX_DECODING_WORK:
             raise TooLargeError(
                 f"log_pmf of lattice with n={self.n}, k={self.k}, epsilon={self.epsilon} needs {len(rows)} "
@@ -243,7 +375,7 @@ class Lattice(Mechanism):
 
 
 def _log_ways(total: IntArray, parts: int) -> FloatArray:
-    """log of the number of ways to write ``total`` as an ordered sum of ``parts`` non-negative integers."""
+    """Return the log of the number of ordered sums of ``parts`` non-negative integers that give ``total``."""
     from scipy.special import gammaln
 
     if parts == 0:
@@ -254,8 +386,8 @@ def _log_ways(total: IntArray, parts: int) -> FloatArray:
 
 
 def _log_excess(a: int, b: int, reach: int, rate: float) -> FloatArray:
-    """log Σ_{L − U = d} ways(L, a) ways(U, b) e^{−rate (L + U)} for d = −reach, …, reach."""
-    longest = reach + math.ceil((_TAIL + 10 + 4 * (a + b)) / rate)
+    """Return log Σ_{L − U = d} ways(L, a) ways(U, b) e^{−rate (L + U)} for d = −reach, …, reach."""
+    longest = reach + math.ceil((_TAIL_NATS + 10 + 4 * (a + b)) / rate)
     steps = np.arange(longest + 1)
     below, above = _log_ways(steps, a) - rate * steps, _log_ways(steps, b) - rate * steps
     table = np.empty(2 * reach + 1)
@@ -270,18 +402,49 @@ def _log_excess(a: int, b: int, reach: int, rate: float) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def decoder(prior: tuple[float, ...], n: int, epsilon: Fraction) -> Decoder:
-    """The decoder of these public parameters; its tables are built on first use and shared."""
+    """Return the decoder of these public parameters, shared by all callers.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+
+    Returns
+    -------
+    Decoder
+        The decoder; its tables are built on first use.
+    """
     return Decoder(prior, n, epsilon)
 
 
 class Decoder:
-    """Maps noisy counts to the released counts, with a memory of what it has decoded."""
+    """A map from noisy counts to released counts, which remembers what it has decoded.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+
+    Examples
+    --------
+    >>> small = Decoder((1.0, 1.0), 10, Fraction(1))
+    >>> small.exhaustive, small.decode((12, -2))
+    (True, (10, 0))
+    """
 
     def __init__(self, prior: tuple[float, ...], n: int, epsilon: Fraction) -> None:
         self.prior = prior
         self.n = n
         self.epsilon = float(epsilon)
-        self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._decoded: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     @cached_property
     def exhaustive(self) -> bool:
@@ -289,17 +452,49 @@ class Decoder:
         return number_of_compositions(self.n, len(self.prior)) <= MAX_CANDIDATES
 
     def decode(self, noisy: Sequence[int]) -> tuple[int, ...]:
-        """The released counts for one vector of noisy counts."""
+        """Decode one vector of noisy counts.
+
+        Parameters
+        ----------
+        noisy
+            Noisy counts.
+
+        Returns
+        -------
+        tuple of int
+            Released counts.
+
+        Examples
+        --------
+        >>> Decoder((1.0, 1.0, 1.0), 30, Fraction(1)).decode((11, 25, -6))
+        (8, 22, 0)
+        """
         clipped = tuple(min(max(int(z), 0), self.n) for z in noisy)
-        known = self._known.get(clipped)
-        if known is None:
-            if len(self._known) > 100_000:
-                self._known.clear()
-            known = self._known[clipped] = self._decode(clipped)
-        return known
+        released = self._decoded.get(clipped)
+        if released is None:
+            if len(self._decoded) > 100_000:
+                self._decoded.clear()
+            released = self._decoded[clipped] = self._decode(clipped)
+        return released
 
     def decode_many(self, noisy: IntArray) -> IntArray:
-        """Rows of noisy counts to rows of released counts; each distinct row is decoded once."""
+        """Decode rows of noisy counts, each distinct row once.
+
+        Parameters
+        ----------
+        noisy
+            Noisy counts, one row each.
+
+        Returns
+        -------
+        IntArray
+            Released counts, one row each.
+
+        Examples
+        --------
+        >>> Decoder((1.0, 1.0), 10, Fraction(1)).decode_many(np.array([[12, -2], [5, 5]])).tolist()
+        [[10, 0], [5, 5]]
+        """
         clipped = np.clip(noisy, 0, self.n)
         distinct, inverse = _distinct_rows(clipped, self.n)
         if self.exhaustive:
@@ -319,6 +514,7 @@ class Decoder:
 
     @cached_property
     def candidates(self) -> IntArray:
+        """All vectors of counts that sum to n."""
         return compositions(self.n, len(self.prior))
 
     @cached_property
@@ -331,7 +527,7 @@ class Decoder:
         return candidate_distances(self.prior, self.candidates)
 
     def _best(self, clipped: IntArray) -> IntArray:
-        """Index of the best candidate for each row; ties go to the first in lexicographic order."""
+        """Return the index of the best candidate for each row; ties go to the lexicographically first."""
         result = np.empty(len(clipped), dtype=np.int64)
         half = 0.5 * self.epsilon
         tables = [half * np.abs(np.arange(self.n + 1)[:, None] - column) for column in self.candidates.T]
@@ -348,7 +544,23 @@ class Decoder:
         return result
 
     def by_pair(self, z: int) -> int:
-        """The count s of the first level that minimises the expected distance; k = 2, any n."""
+        """Return the count of the first level that minimises the expected distance, for k = 2 and any n.
+
+        Parameters
+        ----------
+        z
+            Noisy count of the first level.
+
+        Returns
+        -------
+        int
+            Released count of the first level.
+
+        Examples
+        --------
+        >>> Decoder((1.0, 1.0), 10**6, Fraction(1)).by_pair(3)
+        3
+        """
         grid = self._support_of_pair(z)
         size = len(grid)
         log_weight = self._pair_log_weight(grid, z)
@@ -359,7 +571,7 @@ class Decoder:
         distance = PairWindow(self.prior, self.n, grid[0], size)
         index = np.arange(size)
 
-        def costs(s: IntArray) -> FloatArray:
+        def _costs(s: IntArray) -> FloatArray:
             parts = np.array_split(s, max(1, len(s) * size >> 18))
             return np.concatenate([distance(part[:, None], index) @ weight for part in parts])
 
@@ -369,11 +581,11 @@ class Decoder:
         while size // step > 256:
             step *= 4
         points = np.unique(np.append(index[::step], size - 1))
-        cost = costs(points)
+        cost = _costs(points)
         while step > 1:
             left, right = points[:-1], points[1:]
             floor = np.maximum(cost[:-1], cost[1:]) - distance(left, right)
-            open_ = np.flatnonzero((floor <= cost.min() * _TIE) & (right - left > 1))
+            open_ = np.flatnonzero((floor <= cost.min() * _TIE_FACTOR) & (right - left > 1))
             step //= 4
             inner = [np.arange(left[i] + step, right[i], step) for i in open_]
             if not inner:
@@ -381,28 +593,28 @@ class Decoder:
             fresh = np.concatenate(inner)
             order = np.argsort(np.concatenate([points, fresh]), kind="stable")
             points = np.concatenate([points, fresh])[order]
-            cost = np.concatenate([cost, costs(fresh)])[order]
+            cost = np.concatenate([cost, _costs(fresh)])[order]
         return grid[int(points[int(_first_minimum(cost))])]
 
     def _pair_log_weight(self, grid: Sequence[int], z: int) -> FloatArray:
         first = np.array([float(x) for x in grid])
         second = np.array([float(self.n - x) for x in grid])
         away = np.array([float(abs(x - z)) for x in grid])
-        one, other = self.prior
-        return log_rising(one, first) + log_rising(other, second) - self.epsilon * away
+        first_prior, second_prior = self.prior
+        return log_rising(first_prior, first) + log_rising(second_prior, second) - self.epsilon * away
 
     def _support_of_pair(self, z: int) -> range:
-        """Equally spaced counts that hold all but a negligible part of π(·|z); spaced by 1 unless too many.
+        """Return equally spaced counts that hold nearly all of π(·|z); spaced by 1 unless too many.
 
-        Zooms: a coarse grid finds where the log-weight comes within reach of its maximum, and the next grid
-        covers only that stretch.
+        A coarse grid finds where the log-weight comes near its maximum, and the next grid covers only that
+        stretch.
         """
         low, high = 0, self.n
         while high - low >= MAX_WINDOW:
             stride = -(-(high - low) // 4096)
             grid = sorted({*range(low, high, stride), high, min(max(z, low), high)})
             log_weight = self._pair_log_weight(grid, z)
-            near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
+            near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE_NATS)
             new_low = grid[max(int(near[0]) - 1, 0)]
             new_high = grid[min(int(near[-1]) + 1, len(grid) - 1)]
             if (new_high - new_low) * 2 > high - low:
@@ -410,11 +622,22 @@ class Decoder:
             low, high = new_low, new_high
         whole = range(low, high + 1)
         log_weight = self._pair_log_weight(whole, z)
-        near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE)
+        near = np.flatnonzero(log_weight >= log_weight.max() - _NEGLIGIBLE_NATS)
         return whole[int(near[0]) : int(near[-1]) + 1]
 
     def true_counts(self, noisy: Sequence[int]) -> GivenTotal | None:
-        """π(x|z), or None where there are too many possible counts to weigh."""
+        """Return π(x|z), the posterior of the true counts.
+
+        Parameters
+        ----------
+        noisy
+            Noisy counts.
+
+        Returns
+        -------
+        GivenTotal or None
+            None where too many counts are possible.
+        """
         from discreet._numerics.noises import LatticeNoise
         from discreet.distributions._given_total import GivenTotal
 
@@ -430,7 +653,23 @@ class Decoder:
         return law
 
     def by_medians(self, clipped: tuple[int, ...]) -> tuple[int, ...]:
-        """Interpolated medians of the marginals of π, rounded to sum n."""
+        """Return interpolated medians of the marginals of π, rounded to sum n.
+
+        Parameters
+        ----------
+        clipped
+            Noisy counts, clipped to [0, n].
+
+        Returns
+        -------
+        tuple of int
+            Released counts.
+
+        Examples
+        --------
+        >>> Decoder((1.0, 1.0, 1.0), 1000, Fraction(1)).by_medians((300, 500, 210))
+        (297, 496, 207)
+        """
         law = self.true_counts(clipped)
         if law is None:
             return round_to_total(clipped, [0.0] * len(clipped), self.n)
@@ -440,18 +679,29 @@ class Decoder:
 
 
 def decoding_seconds(m: Lattice) -> float:
-    """About how long it takes to decode one vector of noisy counts; measured on an ordinary machine."""
+    """Predict how long it takes to decode one vector of noisy counts on an ordinary machine.
+
+    Parameters
+    ----------
+    m
+        The mechanism.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
     epsilon = float(m.epsilon)
     if m.decoder.exhaustive:
         return 2e-5 + 2e-10 * number_of_compositions(m.n, m.k) ** 2
     if m.k == 2:
         return 3e-3 + 3e-6 * min(m.n, 90 / epsilon, MAX_WINDOW)
     reach = (2 * (45 + 4 * m.k) + 4 * sum(m.prior)) / epsilon
-    return m.k * (2e-4 + 1e-6 * min(m.n, 2 * reach, _MOST_WEIGHED))
+    return m.k * (2e-4 + 1e-6 * min(m.n, 2 * reach, _MAX_WEIGHED_COUNTS))
 
 
 def _first_minimum(cost: FloatArray) -> IntArray:
-    return np.asarray(np.argmax(cost <= cost.min(axis=-1, keepdims=True) * _TIE, axis=-1))
+    return np.asarray(np.argmax(cost <= cost.min(axis=-1, keepdims=True) * _TIE_FACTOR, axis=-1))
 
 
 def _distinct_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
@@ -467,7 +717,25 @@ def _distinct_rows(rows: IntArray, n: int) -> tuple[IntArray, IntArray]:
 
 
 def round_to_total(starts: Sequence[int], values: Sequence[float], n: int) -> tuple[int, ...]:
-    """Non-negative ints near starts + values, scaled to sum n, rounded by largest remainders."""
+    """Round numbers to non-negative integers with a given sum, by largest remainders.
+
+    Parameters
+    ----------
+    starts, values
+        The whole and the remaining part of each number; the sums are scaled to n.
+    n
+        The sum.
+
+    Returns
+    -------
+    tuple of int
+        The integers.
+
+    Examples
+    --------
+    >>> round_to_total((3, 4), (0.6, 0.2), 8)
+    (4, 4)
+    """
     sizes = np.array([float(start) + value for start, value in zip(starts, values, strict=True)])
     if sizes.sum() <= 0:
         sizes = np.ones(len(sizes))

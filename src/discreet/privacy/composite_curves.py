@@ -71,10 +71,10 @@ class _Derived(Curve):
             An upper bound on δ(ε).
         """
 
-        def sure(curve: Curve, at: FloatArray) -> FloatArray:
+        def _delta_of(curve: Curve, at: FloatArray) -> FloatArray:
             return np.array([curve.delta_at(float(at[0]))])
 
-        return float(self.derive_profile(sure, np.array([epsilon]))[0])
+        return float(self.derive_profile(_delta_of, np.array([epsilon]))[0])
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
         """Bound δ at many values of ε.
@@ -596,18 +596,18 @@ def compose_curves(spent: Sequence[tuple[Curve, int]]) -> Curve:
     counts: dict[Curve, int] = {}
     squares = Fraction(0)
 
-    def add(curve: Curve, count: int) -> None:
+    def _add(curve: Curve, count: int) -> None:
         nonlocal squares
         if isinstance(curve, Composed):
             for part, times in curve.parts:
-                add(part, times * count)
+                _add(part, times * count)
         elif (square := curve.gaussian_squared) is not None:
             squares += count * square
         elif not (isinstance(curve, Approximate) and curve.epsilon == 0 and curve.delta == 0):
             counts[curve] = counts.get(curve, 0) + count
 
     for curve, count in spent:
-        add(curve, count)
+        _add(curve, count)
     if squares:
         counts[Gaussian(squares)] = 1
     parts = sorted(counts.items(), key=lambda part: json.dumps(part[0].to_dict(), sort_keys=True))

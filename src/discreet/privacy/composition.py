@@ -266,10 +266,10 @@ class Odometer:
         if self.accounting == "sum":
             return float(self.cap - self._total[0])
 
-        def fits(epsilon: Fraction) -> bool:
+        def _fits(epsilon: Fraction) -> bool:
             return self._epsilon(self._after(Guarantee(epsilon))) <= self.cap
 
-        return float(boundary(fits, Fraction(0), self.cap, relative=0.0, steps=40))
+        return float(boundary(_fits, Fraction(0), self.cap, relative=0.0, steps=40))
 
 
 def _check_guarantee(guarantee: object) -> None:

@@ -302,13 +302,13 @@ class Curve(ABC):
         """
         delta = as_delta(delta)
 
-        def holds(epsilon: float) -> bool:
+        def _holds(epsilon: float) -> bool:
             return self.delta_at(epsilon) <= delta
 
         high = least(lambda e: self.rough_profile(e) <= delta)
         wider = (high * (1 + share) for share in RETREATS) if math.isfinite(high) else ()
-        verified = certain(holds, wider)
-        return least(holds) if verified is None else verified
+        verified = certain(_holds, wider)
+        return least(_holds) if verified is None else verified
 
     def rdp_delta_at(self, epsilon: float) -> float:
         """Return the δ that follows from the Rényi divergences alone.
@@ -334,12 +334,12 @@ class Curve(ABC):
         True
         """
 
-        def log_delta(order: float) -> float:
+        def _log_delta(order: float) -> float:
             above_one, rest = order - 1, order * math.log1p(-1 / order)
             return above_one * (self.renyi(order) - epsilon) - math.log(above_one) + rest
 
         # Not below what floats tell from 0: a bound of exactly 0 would be a claim of its own.
-        least = min(0.0, max(_least_over_orders(log_delta, self.max_order), -690.0))
+        least = min(0.0, max(_least_over_orders(_log_delta, self.max_order), -690.0))
         return min(1.0, math.exp(least) * (1 + 1e-12))
 
     def rdp_epsilon_at(self, delta: float) -> float:
@@ -364,10 +364,10 @@ class Curve(ABC):
         if delta == 0:
             return math.inf
 
-        def epsilon(order: float) -> float:
+        def _epsilon(order: float) -> float:
             return self.renyi(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
 
-        return max(0.0, _least_over_orders(epsilon, self.max_order) * (1 + 1e-12))
+        return max(0.0, _least_over_orders(_epsilon, self.max_order) * (1 + 1e-12))
 
 
 def _built(value: Any) -> Any:
@@ -728,10 +728,10 @@ def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
     """
     at = down(epsilon)
 
-    def seems(log_square: float) -> bool:
+    def _seems_private(log_square: float) -> bool:
         return Gaussian(Fraction(math.exp(log_square))).rough_profile(at) <= float(delta)
 
-    rough = math.exp(boundary(seems, -120.0, 60.0, relative=0.0, absolute=1e-12))
+    rough = math.exp(boundary(_seems_private, -120.0, 60.0, relative=0.0, absolute=1e-12))
     squares = (Fraction(rough * (1 - share)) for share in (*RETREATS, 0.5))
     mu_squared = certain(lambda square: Fraction(Gaussian(square).delta_at(at)) <= delta, squares)
     if mu_squared is None:

@@ -105,7 +105,7 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
             "OpenDP has no measure for this curve; convert it to one pair: guarantee.to_dp(delta)"
         )
 
-    def privacy_map(distance: Any) -> Any:
+    def _privacy_map(distance: Any) -> Any:
         records = int(distance)
         if records < 0 or (records > 1 and not several):
             raise ValueError("the loss of this measurement is stated for one replaced record")
@@ -116,5 +116,5 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
         dp.user_distance("replaced records"),
         measure,
         function=draw,
-        privacy_map=privacy_map,
+        privacy_map=_privacy_map,
     )

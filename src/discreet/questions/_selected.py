@@ -161,9 +161,12 @@ class SparseCounts(SelectedRequest):
                 ("A value is published if its noisy count is at least", f"{mechanism.threshold:,}"),
                 (
                     "It stands out with a probability of at least 0.05, 0.5 and 0.95 if it has",
-                    "{:,}, {:,} and {:,} records".format(*map(mechanism.surely, (0.05, 0.5, 0.95))),
+                    "{:,}, {:,} and {:,} records".format(*map(mechanism.records_needed, (0.05, 0.5, 0.95))),
                 ),
-                (f"One of {records:,} records does so with", f"{mechanism.standing_out(records):.3g}"),
+                (
+                    f"One of {records:,} records does so with",
+                    f"{mechanism.publication_probability(records):.3g}",
+                ),
                 *notes,
             ),
             unit=RECORDS,

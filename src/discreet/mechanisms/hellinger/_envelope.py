@@ -228,8 +228,8 @@ class Envelope:
             rng.shuffle(proposed)
             gaps = np.stack([self.gap(i, column.astype(np.float64)) for i, column in enumerate(proposed.T)])
             log_ratio = height(gaps.sum(axis=0), self.rate) - self._log_bound(gaps)
-            kept = rng.random(len(proposed)) < np.exp(log_ratio)
-            parts.append(proposed[kept][:missing])
+            accepted = rng.random(len(proposed)) < np.exp(log_ratio)
+            parts.append(proposed[accepted][:missing])
             missing -= len(parts[-1])
         return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
 
@@ -259,21 +259,21 @@ class _Side:
     def at(self, count: int) -> float:
         """The gap of one count: always the same number, whether or not it lies in the part that is kept."""
         side, distance = int(count > self._count), abs(count - self._count)
-        known = self._out[side]
-        if distance < len(known):
-            return float(known[distance])
+        gaps = self._out[side]
+        if distance < len(gaps):
+            return float(gaps[distance])
         return float(self._gap(self._index, np.array([float(count)]))[0])
 
     def within(self, reach: float) -> tuple[int, FloatArray]:
         """The first count whose gap is at most ``reach``, and the gaps from there to the last such count."""
         lengths = []
         for side, direction in enumerate((-1, 1)):
-            known, limit = self._out[side], self._limits[side] + 1
-            while known[-1] <= reach and len(known) < limit:
-                steps = np.arange(len(known), min(2 * len(known) + 64, limit), dtype=np.float64)
+            gaps, limit = self._out[side], self._limits[side] + 1
+            while gaps[-1] <= reach and len(gaps) < limit:
+                steps = np.arange(len(gaps), min(2 * len(gaps) + 64, limit), dtype=np.float64)
                 more = self._gap(self._index, self._count + direction * steps)
-                known = self._out[side] = np.concatenate([known, more])
-            lengths.append(int(np.searchsorted(known, reach, side="right")))
+                gaps = self._out[side] = np.concatenate([gaps, more])
+            lengths.append(int(np.searchsorted(gaps, reach, side="right")))
         down, up = self._out[0][: lengths[0]], self._out[1][: lengths[1]]
         return self._count - lengths[0] + 1, np.concatenate([down[:0:-1], up])
 

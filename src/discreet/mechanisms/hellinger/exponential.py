@@ -1,4 +1,4 @@
-"""The exponential mechanisms of the Hellinger distance: EHD, EHDS, M_β, EHDL, and their exact calibrations.
+"""Exponential mechanisms of the Hellinger distance: EHD, EHDS, M_β, EHDL, and their exact calibrations.
 
 Each draws the counts b of a dataset of the same size with P(b|x) ∝ exp(−t(x)·H(Dir(α+x), Dir(α+b))). They
 differ in the rate t(x). Small candidate sets are enumerated and drawn by integer weights, large ones through
@@ -44,7 +44,7 @@ MAX_ENUMERATED = 1_000_000
 MAX_LEVELS = 500
 """The bound on rounding errors (``log_error``) is proved for sums over up to this many levels."""
 MAX_RELATIVE_SLACK = 1e-6
-ASSUMED = (
+ROUNDING_ASSUMPTION = (
     "logarithms and exponentials of this platform are right to 4 units in the last place, the cost of which "
     "is inside epsilon (proofs/envelope.md)"
 )
@@ -53,27 +53,54 @@ Calibration = Literal["theorem", "exact"]
 
 
 def log_error(rate: float) -> float:
-    """Bound on |log weight − exact log weight|: the relative error of rate and distance, and of rounding."""
+    """Bound |log weight − exact log weight| by the relative errors of rate, distance and rounding.
+
+    Parameters
+    ----------
+    rate
+        The rate t(x).
+
+    Returns
+    -------
+    float
+        The bound.
+
+    Examples
+    --------
+    >>> log_error(10.0) < 1e-12
+    True
+    """
     return 2.0**-44 * (rate + 1)
 
 
-_USELESS = 1e7  # a rate beyond which the true posterior is released almost surely: a larger one is no other
+_MAX_RATE = 1e7  # a rate beyond which the true posterior is released almost surely: a larger one is no other
 
 
 @dataclass(frozen=True)
 class _Hellinger(Mechanism):
-    """P(b|x) ∝ exp(−strength · sharpness(x) · H)."""
+    """An exponential mechanism P(b|x) ∝ exp(−strength · sharpness(x) · H)."""
 
     exchangeable: ClassVar[bool] = True
 
     @abstractmethod
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """1/sensitivity at these counts."""
+        """Return 1/sensitivity at these counts.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            The sharpness.
+        """
 
     @property
     @abstractmethod
     def strength(self) -> float:
-        """What the sharpness is multiplied by to give the rate; a function of public parameters."""
+        """The factor between sharpness and rate; a function of public parameters."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,25 +112,59 @@ class _Hellinger(Mechanism):
 
     @cached_property
     def largest_sharpness(self) -> float:
-        """No dataset of this size has a larger rate (up to the strength): the smallest count is ≤ n/k."""
+        """A bound on the sharpness of every dataset of this size: the smallest count is at most n/k."""
         smallest_mean = (sum(self.prior) + self.n) / self.k
         return 1.0 / math.sqrt(-math.expm1(float(log_w(smallest_mean))))
 
     def slack_at(self, strength: float) -> float:
-        """What rounding can add to the privacy loss at that strength."""
+        """Bound what rounding can add to the privacy loss.
+
+        Parameters
+        ----------
+        strength
+            The strength.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
         return 4 * log_error(strength * self.largest_sharpness)
 
     @property
     def slack(self) -> float:
-        """What rounding can add to the privacy loss; it is inside the reported ε."""
+        """A bound on what rounding can add to the privacy loss; it is included in the reported ε."""
         return self.slack_at(self.strength)
 
     def enumerated_laws(self, sharpness: Callable[[tuple[int, ...]], float]) -> HellingerLaws:
-        """The laws of all datasets, of any strength."""
+        """Return the output distributions of all datasets, for any strength.
+
+        Parameters
+        ----------
+        sharpness
+            Function of counts that returns the sharpness.
+
+        Returns
+        -------
+        HellingerLaws
+            The distributions.
+        """
         rows = _candidates(self.n, self.k)
         return HellingerLaws(self.prior, rows, np.array([sharpness(tuple(row)) for row in rows.tolist()]))
 
     def rate(self, counts: tuple[int, ...]) -> float:
+        """Return the rate t(x) of a dataset.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            strength · sharpness.
+        """
         return self.strength * self.sharpness(counts)
 
     @property
@@ -112,13 +173,28 @@ class _Hellinger(Mechanism):
         return float(self.n) if nearly_uniform else 0.0
 
     def gap(self, counts: tuple[int, ...], i: int, b: FloatArray) -> FloatArray:
-        """The share of category i in −log(1 − H²) between the posteriors of counts and b."""
-        own = self.prior[i] + counts[i]
-        return log_gamma_gap(own, self.prior[i] + b, float(counts[i]) - b)
+        """Return the part of one level in −log(1 − H²) between two posteriors.
+
+        Parameters
+        ----------
+        counts
+            The counts of the first.
+        i
+            Index of the level.
+        b
+            Counts of this level in the second.
+
+        Returns
+        -------
+        FloatArray
+            One value for each entry of ``b``.
+        """
+        parameter = self.prior[i] + counts[i]
+        return log_gamma_gap(parameter, self.prior[i] + b, float(counts[i]) - b)
 
     def _log_weights(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        rows, every = _candidates(self.n, self.k), np.arange(self.n + 1.0)
-        gaps = sum(self.gap(counts, i, every)[column] for i, column in enumerate(rows.T))
+        rows, possible = _candidates(self.n, self.k), np.arange(self.n + 1.0)
+        gaps = sum(self.gap(counts, i, possible)[column] for i, column in enumerate(rows.T))
         return rows, height(gaps, self.rate(counts))
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
@@ -129,18 +205,30 @@ class _Hellinger(Mechanism):
 
     @cached_property
     def narrow(self) -> bool:
-        """Whether the sampler keeps its windows narrow; refuses what is too large for some dataset."""
+        """Whether the sampler needs narrow windows; raises where it is too large for some dataset."""
         least = min(self.largest_sharpness, 1 / global_sensitivity(self.n, self.prior))
         rates = self.strength * least * (1 - 1e-9), self.strength * self.largest_sharpness * (1 + 1e-9)
         nearest = -2 * float(log_w(self.n + max(self.prior)))
         return needs_narrow_windows(self.n, self.k, sum(self.prior), rates, nearest * (1 - 1e-6))
 
     def check_size(self) -> None:
+        """Raise TooLargeError where no draw is possible at these public sizes, whatever the data."""
         if self.number_of_outputs > MAX_ENUMERATED:
             _ = self.narrow
 
     def envelope(self, counts: tuple[int, ...]) -> Envelope:
-        """The sampler that does not enumerate, for any size of the candidate set."""
+        """Return the sampler that does not enumerate candidates.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        Envelope
+            The sampler.
+        """
         return _envelope(self, counts)
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
@@ -149,6 +237,20 @@ class _Hellinger(Mechanism):
         return rows, log_weight - log_normalisers(log_weight)
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return the exact output distributions of many datasets.
+
+        Parameters
+        ----------
+        rows
+            The counts of each dataset, one row each.
+
+        Returns
+        -------
+        outputs : IntArray
+            All possible outputs, shape (R, k).
+        log_probability : FloatArray
+            A row of log-probabilities for each dataset.
+        """
         if self.n > 5_000:
             return super().log_pmfs(rows)  # the tables are quadratic in n
         outputs = _candidates(self.n, self.k)
@@ -179,18 +281,18 @@ def _enumerate(mechanism: _Hellinger, counts: tuple[int, ...]) -> tuple[IntArray
 
 @lru_cache(maxsize=2)
 def _envelope(mechanism: _Hellinger, counts: tuple[int, ...]) -> Envelope:
-    def gap(i: int, b: FloatArray) -> FloatArray:
+    def _gap(i: int, b: FloatArray) -> FloatArray:
         return mechanism.gap(counts, i, b)
 
-    down = [float(gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
-    up = [float(gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
+    down = [float(_gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
+    up = [float(_gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
     nearest = min(d + u for i, d in enumerate(down) for j, u in enumerate(up) if i != j)
-    return Envelope(counts, gap, mechanism.rate(counts), nearest * (1 - 1e-9), mechanism.narrow)
+    return Envelope(counts, _gap, mechanism.rate(counts), nearest * (1 - 1e-9), mechanism.narrow)
 
 
 @dataclass(frozen=True)
 class _Calibrated(_Hellinger):
-    """A shape whose strength a theorem gives, or an enumeration of all datasets (calibration="exact")."""
+    """A mechanism whose strength comes from a theorem, or from enumerating all datasets."""
 
     calibration: Calibration = "theorem"
 
@@ -204,18 +306,34 @@ class _Calibrated(_Hellinger):
     @property
     @abstractmethod
     def theorem(self) -> float:
-        """The strength per ε that is private."""
+        """The private strength per unit of ε."""
 
     @cached_property
     def strength(self) -> float:
-        """By the theorem: reduced such that its loss and the slack stay within ε."""
+        """The strength at which the loss and the rounding slack together stay within ε."""
         if self.calibration == "exact":
             return _calibrated_strength(self)
         slack = self.affordable_slack(float(self.epsilon) * self.theorem)
         return (float(self.epsilon) - slack) * (1 - 2.0**-50) * self.theorem
 
     def affordable_slack(self, strength: float) -> float:
-        """What rounding can cost at that strength; refuses where that is too much."""
+        """Bound what rounding can cost at a strength.
+
+        Parameters
+        ----------
+        strength
+            The strength.
+
+        Returns
+        -------
+        float
+            The bound.
+
+        Raises
+        ------
+        TooLargeError
+            If it is more than a millionth of the budget.
+        """
         slack = self.slack_at(strength)
         if slack > MAX_RELATIVE_SLACK * self.epsilon:
             raise TooLargeError(
@@ -229,12 +347,33 @@ class _Calibrated(_Hellinger):
         page = f"proofs/{self.name}.md"
         proof = "theorem" if self.calibration == "theorem" else "enumeration of all pairs of datasets"
         basis = f"{proof}: {page}; rounding adds at most {self.slack:.1e}, inside ε"
-        return Guarantee(self.epsilon, basis=basis, assumptions=(ASSUMED,))
+        return Guarantee(self.epsilon, basis=basis, assumptions=(ROUNDING_ASSUMPTION,))
 
 
 @dataclass(frozen=True)
 class EHD(_Calibrated):
-    """Exponential mechanism of the Hellinger distance with its global sensitivity."""
+    """The exponential mechanism of the Hellinger distance with its global sensitivity.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+    calibration
+        ``theorem``, or ``exact`` to enumerate all pairs of datasets.
+    sensitivity
+        ``tight``, or ``paper`` for the constant of the papers.
+
+    Examples
+    --------
+    >>> m = EHD(prior=(1, 1), n=4, epsilon=2)
+    >>> outputs, log_probability = m.log_pmf((1, 3))
+    >>> np.exp(log_probability).round(3).tolist()
+    [0.172, 0.468, 0.203, 0.101, 0.056]
+    """
 
     name: ClassVar[str] = "ehd"
     words: ClassVar[str] = (
@@ -248,6 +387,18 @@ class EHD(_Calibrated):
         global_sensitivity(self.n, self.prior, self.sensitivity)  # refuses what would not be private
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
+        """Return 1/global sensitivity, the same for all counts.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            The sharpness.
+        """
         return self.largest_sharpness
 
     @cached_property
@@ -261,7 +412,27 @@ class EHD(_Calibrated):
 
 @dataclass(frozen=True)
 class EHDS(_Calibrated):
-    """Exponential mechanism of the Hellinger distance with its γ-smooth sensitivity."""
+    """The exponential mechanism of the Hellinger distance with its γ-smooth sensitivity.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+    calibration
+        ``theorem``, or ``exact`` to enumerate all pairs of datasets.
+    gamma
+        Smoothness γ.
+
+    Examples
+    --------
+    >>> m = EHDS(prior=(1, 1), n=4, epsilon=2)
+    >>> m.sharpness((2, 2)) > m.sharpness((0, 4))
+    True
+    """
 
     name: ClassVar[str] = "ehds"
     words: ClassVar[str] = (
@@ -279,6 +450,18 @@ class EHDS(_Calibrated):
         object.__setattr__(self, "gamma", gamma)
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
+        """Return 1/γ-smooth sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            The sharpness.
+        """
         return 1.0 / smooth_sensitivity(counts, self.prior, gamma=self.gamma)
 
     @property
@@ -288,7 +471,25 @@ class EHDS(_Calibrated):
 
 @dataclass(frozen=True)
 class EHDLCalibrated(_Calibrated):
-    """Local-sensitivity shape with a strength found by enumerating all datasets: private, unlike ehdl."""
+    """The local-sensitivity shape with a strength found by enumerating all datasets: private, unlike ehdl.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+    calibration
+        Only ``exact``.
+
+    Examples
+    --------
+    >>> m = EHDLCalibrated(prior=(1, 1), n=4, epsilon=2)
+    >>> m.guarantee.epsilon, m.strength > 0
+    (2.0, True)
+    """
 
     name: ClassVar[str] = "ehdl-calibrated"
     words: ClassVar[str] = (
@@ -298,6 +499,18 @@ class EHDLCalibrated(_Calibrated):
     calibration: Calibration = "exact"
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
+        """Return 1/local sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            The sharpness.
+        """
         return 1.0 / local_sensitivity(counts, self.prior)
 
     @property
@@ -309,7 +522,22 @@ class EHDLCalibrated(_Calibrated):
 
 @dataclass(frozen=True)
 class EHDL(_Hellinger):
-    """The same with the local sensitivity: NOT private, for comparison only."""
+    """The exponential mechanism with the local sensitivity: NOT private, for comparison only.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Nominal ε.
+
+    Examples
+    --------
+    >>> EHDL(prior=(1, 1), n=4, epsilon=2).guarantee.is_private
+    False
+    """
 
     name: ClassVar[str] = "ehdl"
     words: ClassVar[str] = "One posterior was drawn at random in a way that is not private."
@@ -319,6 +547,18 @@ class EHDL(_Hellinger):
         return Guarantee(None, basis="not private: proofs/ehdl.md has a witness")
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
+        """Return 1/local sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            The sharpness.
+        """
         return 1.0 / local_sensitivity(counts, self.prior)
 
     @property
@@ -328,12 +568,32 @@ class EHDL(_Hellinger):
 
 @dataclass(frozen=True)
 class MBeta(_Hellinger):
-    """Exponential mechanism with β-smooth sensitivity, calibrated to the (ε, δ) that is asked for.
+    """The exponential mechanism with β-smooth sensitivity, calibrated to the requested (ε, δ).
 
-    With its budget b, P(x'|x) ∝ exp(−b·H/(2·S_β)), β = ln(1 + b / (2 ln(2(n+1)/δ))). Where an audit of all
-    datasets or a theorem promises (ε, δ) at b = ε, that is the law; else the largest b at which one does.
-    ``calibration="exact"`` takes the largest b of all, above ε too, at which an audit shows (ε, δ): the
-    definition leaves about half of ε unused.
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+    delta
+        δ.
+    calibration
+        ``definition`` uses the budget b = ε where an audit of all datasets or a theorem shows (ε, δ), else
+        the largest b at which one does. ``exact`` uses the largest b of all, above ε too, at which an audit
+        shows (ε, δ): the definition leaves about half of ε unused.
+
+    Notes
+    -----
+    P(x'|x) ∝ exp(−b·H/(2·S_β)), β = ln(1 + b / (2 ln(2(n+1)/δ))).
+
+    Examples
+    --------
+    >>> m = MBeta(prior=(1, 1), n=4, epsilon=2, delta="1e-6")
+    >>> m.budget, m.guarantee.epsilon
+    (2.0, 2.0)
     """
 
     name: ClassVar[str] = "mbeta"
@@ -362,15 +622,16 @@ class MBeta(_Hellinger):
 
     @property
     def budget(self) -> float:
-        """ε, or the part of it at which the promise holds; with exact calibration the largest such number."""
+        """The budget b: ε, or the largest number at which (ε, δ) holds."""
         return self._calibrate[0]
 
     @property
     def guarantee(self) -> Guarantee:
-        return replace(self._calibrate[1], assumptions=(ASSUMED,))
+        return replace(self._calibrate[1], assumptions=(ROUNDING_ASSUMPTION,))
 
     @property
     def beta(self) -> float:
+        """The smoothness β."""
         return self._beta(self.budget)
 
     @property
@@ -378,6 +639,18 @@ class MBeta(_Hellinger):
         return self.budget / 2
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
+        """Return 1/β-smooth sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The counts.
+
+        Returns
+        -------
+        float
+            The sharpness.
+        """
         return 1.0 / smooth_sensitivity(counts, self.prior, beta=self.beta)
 
     def _beta(self, budget: float) -> float:
@@ -395,15 +668,15 @@ class MBeta(_Hellinger):
         promise = self._by_audit if fitting else self._by_theorem
         most = whole * (64 if exact else 1)
         budget = largest_scale(lambda b: promise(b) is not None, most=most, least=whole * 2.0**-30)
-        if not budget or (found := promise(budget)) is None:
+        if not budget or (guarantee := promise(budget)) is None:
             raise TooLargeError(
                 f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta cannot "
                 "promise that within its rounding; use the lattice mechanism, which has none"
             )
-        return budget, found
+        return budget, guarantee
 
     def _by_audit(self, budget: float) -> Guarantee | None:
-        """What an enumeration of all pairs of datasets shows, if it is within (ε, δ)."""
+        """Return the guarantee that an enumeration of all pairs of datasets shows, if within (ε, δ)."""
         beta, slack = self._beta(budget), self.slack_at(budget / 2)
         laws = self.enumerated_laws(lambda row: 1.0 / smooth_sensitivity(row, self.prior, beta=beta))
         loss = laws.worst_loss(budget / 2) + slack
@@ -419,7 +692,7 @@ class MBeta(_Hellinger):
         return Guarantee(self.epsilon, exact_delta=min(_rounded_up(delta), self.delta), basis=basis)
 
     def _by_theorem(self, budget: float) -> Guarantee | None:
-        """What the two theorems of proofs/mbeta.md promise, pure or with a δ, if it is within (ε, δ)."""
+        """Return the guarantee of the two theorems of proofs/mbeta.md, if within (ε, δ)."""
         page = "theorem: proofs/mbeta.md (too large for an audit of all datasets)"
         slack, growth = self.slack_at(budget / 2), math.expm1(self._beta(budget))
         if _rounded_up(budget * (1 + growth * self.largest_sharpness) + slack) <= self.epsilon:
@@ -439,14 +712,14 @@ def _log(value: Fraction) -> float:
 
 
 def _rounded_up(value: float) -> Fraction:
-    """A short decimal fraction that is not below ``value``."""
+    """Return a short decimal fraction that is not below ``value``."""
     digits = max(0, 5 - math.floor(math.log10(value)))
     return Fraction(math.ceil(Fraction(value) * 10**digits), 10**digits)
 
 
 @lru_cache(maxsize=64)
 def _calibrated_strength(mechanism: _Calibrated) -> float:
-    """The largest strength whose enumerated loss, rounding included, is at most ε; checked on that side."""
+    """Return the largest strength whose enumerated loss, rounding included, is verified to be at most ε."""
     if not fits(mechanism.k, mechanism.number_of_outputs):
         raise TooLargeError(
             f"calibration='exact' enumerates all pairs of datasets; n={mechanism.n}, k={mechanism.k} has too "
@@ -456,20 +729,20 @@ def _calibrated_strength(mechanism: _Calibrated) -> float:
     epsilon = float(mechanism.epsilon)
     mechanism.affordable_slack(0.5 * epsilon)
 
-    def excess(strength: float) -> float:
-        """Enumerated loss with everything that rounding can add, less ε."""
+    def _excess(strength: float) -> float:
+        """Return the enumerated loss with everything that rounding can add, less ε."""
         return laws.worst_loss(strength) + mechanism.slack_at(strength) + 1e-11 * (1 + epsilon) - epsilon
 
     low, high = 0.0, epsilon / 2  # interpolating, for every value costs an enumeration
-    while (over := excess(high)) <= 0:
+    while (over := _excess(high)) <= 0:
         low, high = high, 1.5 * high
-        if high * mechanism.largest_sharpness > _USELESS:
+        if high * mechanism.largest_sharpness > _MAX_RATE:
             return low
-    under = excess(low) if low else -epsilon
+    under = _excess(low) if low else -epsilon
     while high - low > 1e-9 * high and under < -5e-4 * epsilon:
         middle = low - under * (high - low) / (over - under) if over < epsilon else (low + high) / 2
         middle = min(max(middle, low + 0.01 * (high - low)), high - 0.01 * (high - low))
-        value = excess(middle)
+        value = _excess(middle)
         if value <= 0:
             low, under = middle, value
         else:

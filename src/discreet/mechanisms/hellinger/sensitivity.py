@@ -1,4 +1,4 @@
-"""How far one record can move the posterior: local, global and smooth sensitivity of the Hellinger distance.
+"""The sensitivity of the posterior to one record: local, global and smooth, in Hellinger distance.
 
 The exponential mechanisms score a candidate r by u(x, r) = −H(posterior(x), r) under replace-one. With
 w(t) = Γ(t+½)/(Γ(t)√t), replacing a record of category i by one of category j moves the posterior Dir(a),
@@ -21,29 +21,46 @@ from discreet._typing import EpsilonLike, FloatArray
 from discreet.errors import InvalidInputError
 
 _SERIES = (1 / 8, -1 / 192, 1 / 640, -17 / 14336, 31 / 18432, -691 / 180224, 5461 / 425984)
-_RAISE = 12
-_LARGEST = 10**300  # beyond it −log w is no longer a normal float64
+_SERIES_FROM = 12
+_MAX_PARAMETER = 10**300  # beyond it −log w is no longer a normal float64
 
 
 def log_w(t: npt.ArrayLike) -> FloatArray:
-    """log w(t) = lnΓ(t+½) − lnΓ(t) − ½ ln t for t > 0, elementwise, relative error below 1e-14.
+    """Return log w(t) = lnΓ(t+½) − lnΓ(t) − ½ ln t, elementwise, with relative error below 1e-14.
 
-    From 12 on by its asymptotic series −1/(8t) + 1/(192t³) − …, which encloses the value; below by the
+    Parameters
+    ----------
+    t
+        Positive numbers.
+
+    Returns
+    -------
+    FloatArray
+        The logarithms.
+
+    Notes
+    -----
+    From 12 on by the asymptotic series −1/(8t) + 1/(192t³) − …, which encloses the value; below by the
     recurrence log w(t) = log w(t+1) + ½ ln(1 − 1/(2t+1)²). All terms of that sum have the same sign.
+
+    Examples
+    --------
+    >>> round(float(np.exp(2 * log_w(1.0))), 6) == round(math.pi / 4, 6)
+    True
     """
     t = np.asarray(t, dtype=np.float64)
-    small = t < _RAISE
-    inverse = 1.0 / np.where(small, t + _RAISE, t)
+    small = t < _SERIES_FROM
+    inverse = 1.0 / np.where(small, t + _SERIES_FROM, t)
     series = np.zeros_like(inverse)
     for coefficient in reversed(_SERIES):
         series = series * (inverse * inverse) + coefficient
     result = np.array(-series * inverse)
-    result[small] += 0.5 * _log_raise(np.add.outer(t[small], np.arange(_RAISE))).sum(axis=-1)
+    result[small] += 0.5 * _log_raise(np.add.outer(t[small], np.arange(_SERIES_FROM))).sum(axis=-1)
     return result
 
 
 def _log_raise(t: FloatArray) -> FloatArray:
-    """ln(1 − 1/(2t+1)²), from the factors 4t(t+1)/(2t+1)² where the difference would cancel."""
+    """Return ln(1 − 1/(2t+1)²), from the factors 4t(t+1)/(2t+1)² where the difference would cancel."""
     inverse = 1.0 / (2.0 * t + 1.0)
     far = t > 0.5
     difference = np.log1p(np.where(far, -inverse * inverse, 0.0))
@@ -52,17 +69,46 @@ def _log_raise(t: FloatArray) -> FloatArray:
 
 
 def step_distance(t: npt.ArrayLike, s: npt.ArrayLike) -> FloatArray:
-    """Hellinger distance √(1 − w(t)w(s)) of one replaced record: t = aᵢ−1 where it leaves, s = aⱼ where it
-    arrives; relative error below 1e-14."""
+    """Return the Hellinger distance √(1 − w(t)w(s)) that replacing one record moves the posterior.
+
+    Parameters
+    ----------
+    t
+        aᵢ − 1 of the level that the record leaves.
+    s
+        aⱼ of the level that it joins.
+
+    Returns
+    -------
+    FloatArray
+        Distances, with relative error below 1e-14.
+
+    Examples
+    --------
+    >>> round(float(step_distance(4.0, 5.0)), 4)
+    0.2336
+    """
     return from_gap(-(log_w(t) + log_w(s)))
 
 
 def local_sensitivity(counts: Iterable[Any], prior: float | Sequence[float]) -> float:
-    """The largest Hellinger distance between the posterior and that of a dataset with one record replaced.
+    """Return the largest Hellinger distance to the posterior of a dataset with one record replaced.
 
-    LS(c) = max over i with cᵢ ≥ 1 and j ≠ i of √(1 − w(aᵢ−1)w(aⱼ)). It depends on the data: scaling noise
-    by it is not private.
+    Parameters
+    ----------
+    counts
+        The counts c, one for each level.
+    prior
+        Parameters α of the Dirichlet prior, one for each level or one for all.
 
+    Returns
+    -------
+    float
+        LS(c) = max over i with cᵢ ≥ 1 and j ≠ i of √(1 − w(aᵢ−1)w(aⱼ)). It depends on the data: scaling noise
+        by it is not private.
+
+    Examples
+    --------
     >>> round(local_sensitivity((4, 4), prior=1), 12)
     0.233629480709
     """
@@ -71,13 +117,34 @@ def local_sensitivity(counts: Iterable[Any], prior: float | Sequence[float]) -> 
 
 
 def global_sensitivity(n: int, prior: Sequence[float], sensitivity: str = "tight") -> float:
-    """The largest local sensitivity of any dataset of n records.
+    """Return the largest local sensitivity of any dataset of n records.
 
-    ``tight`` is exact for (n, α). ``paper`` is √(1 − π/4), the constant of the papers, which bounds it while
-    every αᵢ ≥ 1 and is refused otherwise.
+    Parameters
+    ----------
+    n
+        Number of records.
+    prior
+        Parameters α of the Dirichlet prior, one for each level.
+    sensitivity
+        ``tight`` is exact for (n, α). ``paper`` is √(1 − π/4), the constant of the papers, a bound while
+        every αᵢ ≥ 1.
 
+    Returns
+    -------
+    float
+        The sensitivity.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``sensitivity="paper"`` is not a bound for this prior, or a value is out of range.
+
+    Examples
+    --------
     >>> round(global_sensitivity(100, (0.5, 0.5, 0.5)), 5)
     0.60281
+    >>> round(global_sensitivity(100, (1, 1, 1), "paper"), 5)
+    0.46325
     """
     n, alpha = as_size(n), as_prior(prior)
     _check_range(n, alpha)
@@ -102,15 +169,41 @@ def smooth_sensitivity(
     gamma: EpsilonLike | None = None,
     beta: EpsilonLike | None = None,
 ) -> float:
-    """The γ- or β-smooth sensitivity of the Hellinger distance; give exactly one of the two.
+    """Return the γ- or β-smooth sensitivity of the Hellinger distance.
 
-    S_γ(c) = max over datasets c' of 1/(1/LS(c') + γd) and S_β(c) = max of LS(c')e^{−βd}, d = ‖c−c'‖₁/2.
-    Between neighbours 1/S_γ moves by at most γ, log S_β by at most β, up to relative rounding of 1e-14.
+    Parameters
+    ----------
+    counts
+        The counts c, one for each level.
+    prior
+        Parameters α of the Dirichlet prior, one for each level or one for all.
+    gamma
+        γ of S_γ(c) = max over datasets c' of 1/(1/LS(c') + γd), d = ‖c−c'‖₁/2.
+    beta
+        β of S_β(c) = max over datasets c' of LS(c')e^{−βd}. Give exactly one of γ and β.
+
+    Returns
+    -------
+    float
+        The sensitivity. Between neighbours 1/S_γ moves by at most γ, and log S_β by at most β, up to relative
+        rounding of 1e-14.
+
+    Raises
+    ------
+    InvalidInputError
+        If not exactly one of ``gamma`` and ``beta`` is given.
+
+    Examples
+    --------
+    >>> round(smooth_sensitivity((4, 4), prior=1, gamma=1), 6)
+    0.233629
+    >>> round(smooth_sensitivity((40, 40), prior=1, beta="0.1"), 6)
+    0.078451
     """
-    name, given = ("beta", beta) if gamma is None else ("gamma", gamma)
-    if given is None or (gamma is not None and beta is not None):
+    name, smoothness = ("beta", beta) if gamma is None else ("gamma", gamma)
+    if smoothness is None or (gamma is not None and beta is not None):
         raise InvalidInputError(f"give exactly one of gamma and beta, not gamma={gamma!r} and beta={beta!r}")
-    rate = float(as_epsilon(given, name))
+    rate = float(as_epsilon(smoothness, name))
     c, alpha = _check(counts, prior)
     best = 0.0
     for log_affinity, moved in _extremes(c, alpha):
@@ -122,11 +215,11 @@ def smooth_sensitivity(
 
 
 def _extremes(c: tuple[int, ...], alpha: tuple[float, ...]) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Log affinity of a step and the records moved to make it possible, where every smooth optimum lies.
+    """Yield the log affinity of steps, and the records moved to make each possible, at every smooth optimum.
 
     1/√(1−w(t)w(s)) is concave in the records moved, so it is best to move none (the local sensitivity, first
-    here), to empty i and then step between i and the smallest other category, or to empty two categories
-    and then step between them. Of two categories one cannot be emptied without filling the other.
+    here), to empty i and then step between i and the smallest other category, or to empty two categories and
+    then step between them. Of two categories one cannot be emptied without filling the other.
     """
     prior, count = np.array(alpha), _floats(c)
     one_less = _floats(max(m - 1, 0) for m in c)
@@ -137,14 +230,14 @@ def _extremes(c: tuple[int, ...], alpha: tuple[float, ...]) -> Iterator[tuple[Fl
         yield empty + log_w(prior[::-1] + float(sum(c) - 1)), np.abs(count - 1)
         return
     yield empty + partner, np.abs(count - 1)
-    kept = _efficient(c, alpha)
-    empty, count = empty[kept], count[kept]
-    for i in range(1, len(kept)):
+    efficient = _efficient(c, alpha)
+    empty, count = empty[efficient], count[efficient]
+    for i in range(1, len(efficient)):
         yield empty[i] + empty[:i], count[i] + count[:i] - 1
 
 
 def _smallest_other(values: FloatArray) -> FloatArray:
-    """min over j ≠ i of valuesⱼ, for each i."""
+    """Return min over j ≠ i of valuesⱼ, for each i."""
     first, second = np.argpartition(values, 1)[:2]
     result = np.full_like(values, values[first])
     result[first] = values[second]
@@ -152,14 +245,14 @@ def _smallest_other(values: FloatArray) -> FloatArray:
 
 
 def _efficient(c: tuple[int, ...], alpha: tuple[float, ...]) -> list[int]:
-    """Occupied categories that fewer than two other ones match or undercut in both α and c."""
-    kept: list[int] = []
+    """Return the occupied categories that fewer than two others match or undercut in both α and c."""
+    efficient: list[int] = []
     lowest: list[int] = []
     for i in sorted((i for i, count in enumerate(c) if count), key=lambda i: (alpha[i], c[i])):
         if len(lowest) < 2 or c[i] < lowest[1]:
-            kept.append(i)
+            efficient.append(i)
             lowest = sorted([*lowest, c[i]])[:2]
-    return kept
+    return efficient
 
 
 def _floats(values: Iterable[int]) -> FloatArray:
@@ -181,5 +274,5 @@ def _check(
 
 
 def _check_range(n: int, alpha: tuple[float, ...]) -> None:
-    if n > _LARGEST or max(alpha) > _LARGEST:
+    if n > _MAX_PARAMETER or max(alpha) > _MAX_PARAMETER:
         raise InvalidInputError("n and every parameter of prior must be at most 1e300")
