@@ -444,7 +444,7 @@ class Decoder:
         self.prior = prior
         self.n = n
         self.epsilon = float(epsilon)
-        self._decoded: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._decode_sorted: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     @cached_property
     def exhaustive(self) -> bool:
@@ -470,11 +470,11 @@ class Decoder:
         (8, 22, 0)
         """
         clipped = tuple(min(max(int(z), 0), self.n) for z in noisy)
-        released = self._decoded.get(clipped)
+        released = self._decode_sorted.get(clipped)
         if released is None:
-            if len(self._decoded) > 100_000:
-                self._decoded.clear()
-            released = self._decoded[clipped] = self._decode(clipped)
+            if len(self._decode_sorted) > 100_000:
+                self._decode_sorted.clear()
+            released = self._decode_sorted[clipped] = self._decode(clipped)
         return released
 
     def decode_many(self, noisy: IntArray) -> IntArray:
