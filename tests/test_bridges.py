@@ -472,7 +472,7 @@ def test_bambi_finds_the_posterior():
         sizes = bambi.Model("z ~ x", names["data"], family=bambi_family(("geometric", 0.25), total=60))
         sizes.build()
         assert np.isfinite(sizes.backend.model.compile_logp()(sizes.backend.model.initial_point()))
-        with pytest.raises(InvalidInputError, match="no cell stands alone"):
+        with pytest.raises(InvalidInputError, match="cells are not independent"):
             bambi_family(("lattice", 2.0))
         with pytest.raises(InvalidInputError, match="fractions"):
             bambi.Model("z ~ x", names["data"] + 0.5, family=bambi_family(("geometric", 1.0))).build()
@@ -552,7 +552,7 @@ def test_stan_programs():
     total = discreet.noisy_counts([12, 30, -2], noise=("lattice", 4.0), total=40).to_stan()
     assert total.data["total"] == 40
     assert "rexp(length(mu))" in stan.brms_family(("laplace", 2.0))
-    with pytest.raises(InvalidInputError, match="no cell stands alone"):
+    with pytest.raises(InvalidInputError, match="cells are not independent"):
         stan.brms_family(("lattice", 2.0))
     with pytest.raises(InvalidInputError, match="rounded-gaussian"):
         stan.functions(("rounded-gaussian", 2.0))

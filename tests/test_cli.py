@@ -736,7 +736,7 @@ def test_draw_from_a_file_and_show(discreet_: Any) -> None:
     assert len(printed["release"]["draws"]) == 2
     aimless = discreet_(*rest, *target[:2], "--options", "sigma=20")
     assert aimless.code == 2
-    assert "is no target" in aimless.err
+    assert "is not a target" in aimless.err
     assert "sigma" in discreet_(*rest, *target).err
     declare("[columns]\nage = [0, 100]\n")
     assert "declare n" in discreet_(*rest, *target, "--options", "sigma=20").err

@@ -357,7 +357,7 @@ def test_a_breach_leaves_the_others_a_better_guarantee() -> None:
     with pytest.raises(InvalidInputError, match="leaked=100"):
         sampler.after_breach(50, 100)
     people = posterior_sampler("direct", "beta", prior=(6, 12), n=100, per_person=2)
-    with pytest.raises(InvalidInputError, match="about people"):
+    with pytest.raises(InvalidInputError, match="single records"):
         people.after_breach(13, 40)
 
 

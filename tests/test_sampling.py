@@ -508,7 +508,7 @@ def test_a_curve_has_no_price_under_a_pair_cap(tmp_path: Path) -> None:
         (("direkt", "beta", {"prior": (1, 1)}), "did you mean 'direct'"),
         (("direct", "betta", {"prior": (1, 1)}), "did you mean 'beta'"),
         (("diffused", "beta", {"prior": (1, 1)}), "needs a target"),
-        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1}), "epsilon alone is no target"),
+        (("diffused", "beta", {"prior": (1, 1), "epsilon": 1}), "epsilon alone is not a target"),
         (("diffused", "beta", {"prior": (1, 1), "order": 3}), "epsilon is missing"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 3, "delta": 0.1}), "not both"),
         (("diffused", "beta", {"prior": (1, 1), "epsilon": 1, "order": 0.5}), "order=0.5 must be"),

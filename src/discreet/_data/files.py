@@ -111,7 +111,7 @@ class Files:
             label += f" ({len(paths)} files)"
             if len({path.resolve() for path in paths}) < len(paths):
                 raise FileError(
-                    f"{label}: one file is there twice, by another name; its records would count double"
+                    f"{label}: one file is listed twice under different names; list each file once"
                 )
         endings = {_ending(path) for path in paths}
         if len(endings) > 1:
@@ -374,7 +374,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
     names = [name for name in columns if name]
     if len({name.lower() for name in names}) < len(names):  # SQL would take one of them for the other
         raise FileError(
-            f"{files.label}: two columns have one name, but for upper and lower case; rename one of them"
+            f"{files.label}: two columns have the same name up to upper and lower case; rename one of them"
         )
     projection = (f"{field.format(i)} AS {identifier(name)}" for i, name in enumerate(columns) if name)
     return rows.project(", ".join(projection))
@@ -403,7 +403,7 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
     files = replace(Files.of(data), strict=strict)
     if files.ending == ".json" and not strict:
         raise InvalidInputError(
-            f"{files.label}: strict=False does not go with .json files, which one record can make "
+            f"{files.label}: strict=False cannot be used with .json files, which one record can make "
             "unreadable: write them with one record a line, as .jsonl"
         )
     with files.named_in_errors(), connect() as connection:

@@ -123,7 +123,7 @@ class Grid(Numbers):
     def __init__(self, bounds: Any, steps: int | None, integers: bool, missing: Any) -> None:
         if isinstance(bounds, str | bytes) or not isinstance(bounds, Sequence) or len(bounds) != 2:
             raise InvalidInputError(
-                "must be a pair (lowest, highest), declared and public", parameter="bounds", value=bounds
+                "must be a pair (lowest, highest) of public numbers", parameter="bounds", value=bounds
             )
         low, high = (_exact(bound, "bounds", bounds) for bound in bounds)
         self.low, self.high = float(low), float(high)
@@ -138,11 +138,11 @@ class Grid(Numbers):
         if integers:
             if low.denominator != 1 or high.denominator != 1 or max(abs(low), abs(high)) > 2**52:
                 raise InvalidInputError(
-                    "must be whole numbers, of 52 bits, for integers=True", parameter="bounds", value=bounds
+                    "must be whole numbers up to 2**52 for integers=True", parameter="bounds", value=bounds
                 )
             if steps is not None:
                 raise InvalidInputError(
-                    "is not for integers=True, where each step is 1", parameter="steps", value=steps
+                    "cannot be used with integers=True, where each step is 1", parameter="steps", value=steps
                 )
             self.steps = int(high - low)
         else:

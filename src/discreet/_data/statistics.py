@@ -210,8 +210,8 @@ class Contribution:
     def __post_init__(self) -> None:
         if (self.person is None) != (self.per_person is None):
             raise InvalidInputError(
-                "person=COLUMN and per_person=NUMBER go together: the key of a person, and how many of a "
-                "person's records may enter"
+                "person=COLUMN and per_person=NUMBER must go together: the column that identifies people, "
+                "and how many records of one person are used"
             )
         for name, whole in (("per_person", as_positive), ("n", as_integer)):
             if (value := getattr(self, name)) is not None:
@@ -219,7 +219,7 @@ class Contribution:
         if self.per_person is not None and self.per_person > 1 and self.n is None:
             raise InvalidInputError(
                 "needs n=NUMBER, the public number of records after the "
-                "bound: learned from the data it would tell how many records a person has. With per_person=1 "
+                "bound: read from the data, it would reveal how many records a person has. With per_person=1 "
                 "it is the number of people and need not be declared",
                 parameter="per_person",
                 value=self.per_person,

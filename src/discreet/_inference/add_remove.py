@@ -115,7 +115,8 @@ class AddRemovePosterior(UncertainShares):
         if noise.variance > _MOST_DEVIATION**2:
             raise TooLargeError(
                 f"the noise moves a count by about {math.sqrt(noise.variance):,.0f}, more than "
-                f"{_MOST_DEVIATION:,}: shares of an unknown number of records cannot be inferred from that"
+                f"{_MOST_DEVIATION:,}: shares of an unknown number of records cannot be inferred; "
+                "use a larger epsilon"
             )
         self.noise, self.prior = noise, prior
         self.total_prior = total_prior or Matching(*TOTALS, variance=self.k * noise.variance)

@@ -84,7 +84,7 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
             f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
         )
     if sizes is not None and noise.together and np.any(z.sum(axis=1) != top):
-        raise InvalidInputError("values of a group do not sum to its size, and the noise keeps it")
+        raise InvalidInputError("values of each group must sum to its size, because this noise sums to zero")
     scale = np.broadcast_to(noise.scale, z.shape)
     reach = noise.reach(scale, _TAIL)
     # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
@@ -93,17 +93,19 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     if np.any(silent := np.isinf(reach)):
         # Nothing is said of these: their windows are what the others leave of the size.
         if sizes is None or silent.sum(axis=1).max() > 1:
-            raise InvalidInputError("nothing is published of some cells, and nothing else tells them")
+            raise InvalidInputError(
+                "some cells have no published value, and sizes do not determine them; leave them out"
+            )
         least, most = (top - np.where(silent, 0, end).sum(axis=1) for end in (high, low))
         low = np.where(silent, np.maximum(least, 0)[:, None], low)
         high = np.where(silent, np.maximum(most, 0)[:, None], high)
     elif not np.all(np.isfinite(high)):
-        raise InvalidInputError("values clamped from above say nothing of a group's size; give sizes")
+        raise InvalidInputError("values clamped from above do not determine the size of a group; give sizes")
     width = int((high - low).max()) + 1
     if width > _MAX_WINDOW:
         raise TooLargeError(
             f"the noise spreads a count over {width} values, more than {_MAX_WINDOW}; groups with so little "
-            "information cannot be pooled here"
+            "information cannot be pooled"
         )
     x = np.asarray(low[:, :, None] + np.arange(width), dtype=np.float64)
     weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
@@ -568,7 +570,7 @@ class _State:
             best[:, i] = moved
         if np.any(gap != 0):
             raise InvalidInputError(
-                "some groups have noisy counts that no true counts of their size are near to"
+                "some groups have noisy counts far from all counts of their size; check sizes and noise"
             )
         return np.asarray(best.reshape(self.number, self.levels))
 

@@ -76,7 +76,9 @@ class Published(Bridged):
                 f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6 to be used"
             )
         if self.total is None and self.noise.scale.ndim:
-            raise InvalidInputError("a total that is not public needs noise of one scale for all cells")
+            raise InvalidInputError(
+                "noise must have one scale for all cells where the total is not public; give total=…"
+            )
         if self.total is None:
             if total_range is None:
                 scales = self.noise.scales(len(self.values))
@@ -145,7 +147,9 @@ def noisy_counts(
         levels, values = tuple(values) if levels is None else levels, list(values.values())
     elif isinstance(values, str | Path):
         raise InvalidInputError(
-            "is a file: say which column=… holds the values", parameter="values", value=str(values)
+            "is a file: name the column that holds the values, column=…",
+            parameter="values",
+            value=str(values),
         )
     array = as_values(values, gaps=True)
     law = as_noise(noise, table)
@@ -176,9 +180,7 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
         )
     name, amount = noise
     if name not in _NAMES:
-        raise InvalidInputError(
-            f"is not known; choose from {', '.join(_NAMES)}", parameter="noise", value=name
-        )
+        raise InvalidInputError(f"must be one of: {', '.join(_NAMES)}", parameter="noise", value=name)
     kind, unit = _NAMES[name]
     if isinstance(amount, Mapping):
         if len(amount) != 1 or (unit := next(iter(amount))) not in _UNITS:
@@ -189,7 +191,7 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
     if isinstance(amount, str):
         if table is None:
             raise InvalidInputError(
-                f"noise names the column {amount!r}, and values is no table with column=…"
+                f"noise names the column {amount!r}, but values is not a table; give a table and column=…"
             )
         amount = _column(table, amount)
     try:
@@ -216,7 +218,7 @@ def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArra
     if unit == "epsilon":
         if gaussian:
             raise InvalidInputError(
-                "epsilon does not say how much Gaussian noise there is; give its 'std' or 'variance'"
+                "epsilon alone does not determine the scale of Gaussian noise; give its 'std' or 'variance'"
             )
         return np.asarray((2.0 if kind is noises.LatticeNoise else 1.0) / amount)
     variance = amount if unit == "variance" else amount**2
@@ -251,7 +253,7 @@ def _of_opendp(measurement: Any) -> noises.Noise:
     if "MaxDivergence" in measure:
         return (noises.Laplace if fractional else noises.DiscreteLaplace)(1 / loss)
     raise InvalidInputError(
-        f"the measurement's privacy is measured by {measure}, which does not tell the law of its noise; give "
+        f"the measurement's privacy is measured by {measure}, which does not determine its noise; give "
         "noise=(name, scale)"
     )
 
@@ -296,12 +298,12 @@ def _censor(
         low = max(low, math.ceil(edge) - 1 if law.integer else edge)
         if np.any(values[~gaps] < edge):
             raise InvalidInputError(
-                f"values holds some below suppressed_below={below!r}, which were to be withheld"
+                f"values must be at least suppressed_below={below!r}, or missing; some are smaller"
             )
         values = np.where(gaps, low, values)
     elif gaps.any():
         raise InvalidInputError(
-            "values has gaps (None or NaN): say suppressed_below=… if small values were withheld; otherwise "
+            "values has gaps (None or NaN): give suppressed_below=… if small values were withheld; otherwise "
             "leave the cell out"
         )
     if math.isinf(low) and math.isinf(high):

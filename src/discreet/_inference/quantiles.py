@@ -58,7 +58,7 @@ class Bins:
         edges = np.asarray(self.edges, dtype=np.float64)
         if len(edges) < 2 or not np.isfinite(edges).all():
             raise InvalidInputError(
-                "must be at least two finite numbers: with an open bin its values have no place",
+                "must be at least two finite numbers: an open bin does not bound its values",
                 parameter="edges",
                 value=self.edges,
             )

@@ -54,7 +54,7 @@ class Noise(ABC):
         if scale.ndim > 1 or not np.all(np.isfinite(scale) & (scale > 0)):
             raise InvalidInputError(
                 "must be positive and finite, one number or one for each cell; counts "
-                "that were published without noise are no private release",
+                "that were published without noise are not a private release",
                 parameter="scale",
                 value=self.scale,
             )
@@ -451,7 +451,7 @@ class Partly(_Wrapped):
 
     def __post_init__(self) -> None:
         if self.noise.together:
-            raise InvalidInputError(f"{self.noise.name} noise is published for all cells or for none")
+            raise InvalidInputError(f"{self.noise.name} noise must be published for all cells or for none")
         shown = np.asarray(self.published, dtype=bool)
         object.__setattr__(self, "published", shown)
         # NaN marks a cell of which nothing is said.

@@ -273,7 +273,7 @@ class PosteriorSampler:
                 f"must be between 1 and n − 1 = {self.n - 1}", parameter="leaked", value=leaked
             )
         if self.guarantee.relation is Relation.REPLACE_PERSON:
-            raise InvalidInputError("after_breach is about single records, and this guarantee about people")
+            raise InvalidInputError("after_breach needs a guarantee for single records: leave per_person out")
         curve = self.family.curve(self._eta(statistic, number), self.n - number, Fraction(self.r))
         basis = f"{self.guarantee.basis}, for the others when {number} of {self.n} records are known"
         return replace(self.guarantee, exact_epsilon=None, exact_delta=Fraction(0), basis=basis, curve=curve)
@@ -430,7 +430,7 @@ def _target(
         return None
     if order is None and delta is None:
         raise InvalidInputError(
-            "epsilon alone is no target, because a posterior draw is never purely private: add order=10 "
+            "epsilon alone is not a target, because a posterior draw is never purely private: add order=10 "
             "for Rényi privacy of that order, or delta='1e-6' for (ε, δ)"
         )
     return Target.of(epsilon, delta, order, n, "ask for proportions, which need no delta")
@@ -463,7 +463,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
     if isinstance(family, Family):
         if options:
             raise InvalidInputError(
-                f"{', '.join(sorted(options))}: a family object has its own options already"
+                f"{', '.join(sorted(options))}: a family object already has its options; leave these out"
             )
         FAMILIES.check_made(family.name)
         nearby = getattr(family, "nearby", None)
@@ -524,6 +524,6 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
     if scaling is None:
         best = target.describe_loss(_curve(rough / 2**59))
         raise InvalidInputError(
-            f"no scaling of {name!r} was seen to reach the target: the smallest gives {best}"
+            f"no scaling of {name!r} could be shown to reach the target: the smallest gives {best}"
         )
     return (scaling, 1.0) if name == "diffused" else (1.0, scaling)

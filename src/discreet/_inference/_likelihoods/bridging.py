@@ -275,7 +275,7 @@ def independent(noise: Noise) -> Noise:
     """The noise, if its cells are independent of each other."""
     if noise.together:
         raise InvalidInputError(
-            f"{noise.name} noise sums to zero over its cells, so no cell stands alone; "
+            f"{noise.name} noise sums to zero over its cells, so its cells are not independent; "
             "use NoisyMultinomial with the public total"
         )
     return noise

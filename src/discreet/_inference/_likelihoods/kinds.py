@@ -279,8 +279,8 @@ class Listed(Likelihood):
             )
         if len(self.rows) > MAX_LISTED:
             raise TooLargeError(
-                f"the law of this output is listed over all datasets: {len(self.rows):.3g} are more than "
-                f"{MAX_LISTED:.0e}; lattice and the noisy counts have no such limit"
+                f"the likelihood of this output lists all datasets: {len(self.rows):.3g} are more than "
+                f"{MAX_LISTED:.0e}; use mechanism='lattice' or noisy counts, which have no such limit"
             )
 
     @property
@@ -345,7 +345,7 @@ def check_private(mechanism: Mechanism) -> None:
     """Refuse to infer from what is not private."""
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
-            f"{mechanism.name} is not private, so its output is no private release to infer from"
+            f"mechanism={mechanism.name!r} is not private, so nothing is inferred from what it publishes"
         )
 
 

@@ -935,7 +935,7 @@ class MultinomialFamily(DividedFamily):
         few = np.minimum(rows, self.trials + 1.0)
         counts = few.astype(np.int64)
         if (counts != few).any():
-            raise DataError("a record has a count that is no whole number")
+            raise DataError("a record has a count that is not a whole number")
         return counts
 
 

@@ -157,7 +157,7 @@ class FormulaFamily(Family):
         if len(values) != number + 1 or not values[-1] > 0:
             raise InvalidInputError(
                 f"must be the mean of each part of S(x), {number} in all, and a "
-                "positive strength: as how many records they count",
+                "positive strength: the number of records that they count as",
                 parameter="prior",
                 value=parameters,
             )
@@ -165,8 +165,8 @@ class FormulaFamily(Family):
             ends = getattr(self, "means", None)
             within = "be one that it can have" if ends is None else f"lie inside {ends[0]:g} – {ends[1]:g}"
             raise InvalidInputError(
-                f"is no law: the mean of S(x) must {within}, and A be a number where t "
-                "may be (if exp overflows there, subtract a constant from S)",
+                f"cannot be normalised: the mean of S(x) must {within}, and A must be finite on the "
+                "support (if exp overflows there, subtract a constant from S)",
                 parameter="prior",
                 value=parameters,
             )

@@ -686,7 +686,9 @@ class NormalFamily(NumberFamily):
         low, high = map(Fraction, self.bounds)
         total, squares = as_total(parts[0], n * low, n * high), parts[1]
         if not total**2 <= n * squares <= n * ((low + high) * total - n * low * high):
-            raise InvalidInputError("the statistic (Σx, Σx²) is that of no records within the bounds")
+            raise InvalidInputError(
+                "the statistic (Σx, Σx²) must be that of n records within the bounds; clip them first"
+            )
         return Fraction(n), total, squares / 2, Fraction(n, 2)
 
     def log_partition(self, eta: Sequence[Ball]) -> Ball:
