@@ -83,7 +83,7 @@ def test_a_row_that_is_too_long_stops_the_release(
 
         monkeypatch.setattr(_SqlSums, "query", unshortened)
     else:
-        monkeypatch.setattr(designs, "shortened", lambda rows, norm: rows)
+        monkeypatch.setattr(designs, "shorten_rows", lambda rows, norm: rows)
     with pytest.raises(ContributionError, match="nothing was released"):
         sums_of(asked, data, bool(pushdown))
 
