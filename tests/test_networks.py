@@ -320,11 +320,11 @@ def test_what_is_asked_fits_together(answer: NetworkRelease) -> None:
     [
         (lambda r: r.probability({}), "event is empty"),
         (lambda r: r.probability("a"), "must map columns to levels"),
-        (lambda r: r.probability({"A": "1"}), "no column of this network.*'a'"),
-        (lambda r: r.probability({"b": "X"}), "no level of 'b'.*'x'"),
-        (lambda r: r.probability({"b": []}), "no level of 'b' is named"),
-        (lambda r: r.distribution("a", given={"a": "1"}), "given names 'a'"),
-        (lambda r: r.conditional("d"), "no column"),
+        (lambda r: r.probability({"A": "1"}), "not a column of this network.*'a'"),
+        (lambda r: r.probability({"b": "X"}), "not a value of 'b'.*'x'"),
+        (lambda r: r.probability({"b": []}), "the list of values of 'b' is empty"),
+        (lambda r: r.distribution("a", given={"a": "1"}), "given must not name 'a'"),
+        (lambda r: r.conditional("d"), "not a column"),
         (lambda r: r.sample_records(0), "m=0"),
         (lambda r: r.sample_records(5, draws=0), "draws=0"),
         (lambda r: r.draws(0), "size"),
@@ -364,7 +364,7 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     ):
         with pytest.raises(CorruptReleaseError, match=message):
             load_answer(replace(answer, **changed).to_json())
-    with pytest.raises(CorruptReleaseError, match="stamped"):
+    with pytest.raises(CorruptReleaseError, match="its stamp"):
         NetworkRelease.from_json(
             write_document(NetworkRelease.format, 1, {**answer.content(), "private": False})
         )

@@ -271,7 +271,7 @@ def _metavar(parameter: Parameter) -> str:
 
 
 def _texts(written: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, as texts."""
+    """Return the values of the options as texts."""
     texts: dict[str, Any] = {}
     for name, parameter in written.items():
         value = given[name]

@@ -80,7 +80,7 @@ def _show(
 
 
 def _read(file: Path) -> tuple[str, Any]:
-    """The text of a document, and what it says."""
+    """Return the text of a document, and the answer in it."""
     from discreet._documents.answer import load_answer
     from discreet._documents.base import read_text
 
@@ -192,7 +192,7 @@ def _report(
 
 
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
-    """The answer with the receipt of its charge, found by the document itself."""
+    """Return the answer with the receipt of its charge, found in the ledger by its document."""
     if "" not in answers_of(answer):
         raise InvalidInputError("--ledger is for a single release: the document of a study has its receipts")
     with discreet.Ledger(url) as book:

@@ -127,7 +127,7 @@ LedgerUrl = Annotated[
 
 @contextmanager
 def source(file: str, format: Format | None, pattern: bool = False) -> Iterator[Any]:
-    """The data file; standard input becomes one that only this user can read, and that is gone afterwards."""
+    """Yield the data file; standard input is copied to a file that only this user can read, then removed."""
     if pattern:
         from discreet._data import Glob
 
@@ -153,7 +153,7 @@ def source(file: str, format: Format | None, pattern: bool = False) -> Iterator[
 
 @contextmanager
 def new_file(path: Path | None, force: bool, option: str) -> Iterator[Callable[[str | bytes], None]]:
-    """Opened before any budget is spent, and in place only when everything in the block has gone well."""
+    """Open a file before any budget is spent, and put it in place only if the block succeeds."""
     if path is None:
         yield lambda content: None
         return
@@ -186,7 +186,7 @@ def file_problems(name: str, path: Path, verb: str) -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """A remark on standard error; at a terminal its lines end between words."""
+    """Print a remark on standard error, wrapped between words at a terminal."""
     shown = printable(text)
     typer.echo("\n".join(wrap_lines(shown)) if sys.stderr.isatty() else shown, err=True)
 
@@ -196,7 +196,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def print_found(document: dict[str, Any], as_json: bool, *paragraphs: str) -> None:
-    """One JSON document, or the same in words."""
+    """Print one JSON document, or the same in words."""
     if as_json:
         print_json(document)
     else:
@@ -204,22 +204,18 @@ def print_found(document: dict[str, Any], as_json: bool, *paragraphs: str) -> No
 
 
 def picture(axes: Any, path: Path) -> bytes:
-    """What matplotlib draws, in the format that the ending names."""
+    """Return a matplotlib figure as bytes, in the format of the file's ending."""
     kinds = axes.figure.canvas.get_supported_filetypes()
     kind = path.suffix.lower().lstrip(".")
     if kind not in kinds:
-        raise FileError(f"--plot {str(path)!r}: the ending is none of .{', .'.join(sorted(kinds))}")
+        raise FileError(f"--plot {str(path)!r}: the ending must be one of .{', .'.join(sorted(kinds))}")
     buffer = io.BytesIO()
     axes.figure.savefig(buffer, format=kind, dpi=150)
     return buffer.getvalue()
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: int = -1) -> None:
-    """A table with names of columns; of two columns only the rows are printed in a pipe.
-
-    On a terminal the cells of column ``wrap`` may take several lines; where the table is too wide all the
-    same, each row becomes a block.
-    """
+    """Print a table with a header; in a pipe, a table of two columns is printed without its header."""
     if not sys.stdout.isatty():
         lines = [header, *rows] if len(header) > 2 else rows
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
@@ -241,7 +237,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wrap: i
 
 
 def _column_width(cells: Sequence[str], wrapped: bool) -> int:
-    """The width of a column; one that may be wrapped breaks no word and does not become a ribbon."""
+    """Return the width of a column; one that may be wrapped breaks no word and stays wide enough to read."""
     from rich.cells import cell_len
 
     whole = max(cell_len(printable(cell)) for cell in cells)
@@ -269,7 +265,7 @@ def _frame(header: Sequence[str], rows: Sequence[Sequence[str]], wrap: int) -> A
 
 
 def print_text(*paragraphs: str) -> None:
-    """Paragraphs; on a terminal their lines end between words."""
+    """Print paragraphs, wrapped between words at a terminal."""
     for paragraph in paragraphs:
         text = printable(paragraph, keep="\n")
         if not sys.stdout.isatty():
@@ -282,7 +278,7 @@ def print_text(*paragraphs: str) -> None:
 
 
 def print_answers(result: Any, level: float = 0.95) -> None:
-    """An answer, or each of a document that has several, under its name."""
+    """Print an answer, or each answer of a study under its name."""
     for name, answer in answers_of(result).items():
         if name:
             print_text(name)
@@ -292,14 +288,14 @@ def print_answers(result: Any, level: float = 0.95) -> None:
 
 
 def answers_of(result: Any) -> Mapping[str, Answer]:
-    """The answers of a document by name; an answer by itself has none."""
+    """Return the answers of a document by name; a single answer has the name ""."""
     from discreet._documents.answer import Answer
 
     return {"": result} if isinstance(result, Answer) else result.answers
 
 
 def print_answer(answer: Answer, level: float = 0.95) -> None:
-    """An answer by what it says of itself."""
+    """Print an answer as it describes itself."""
     if not sys.stdout.isatty():
         print_text(answer.summary(level))
         return

@@ -185,12 +185,12 @@ def _row(entry: Entry) -> list[str]:
 
 
 def _kinds(entry: Entry) -> set[str]:
-    """By which names an entry is found: its own kind, and that of the question."""
+    """Return the names by which an entry can be selected: its kind, and that of its question."""
     return {entry.kind} if entry.plan is None else {entry.kind, str(entry.plan.get("question", ""))}
 
 
 def _moment(text: str | None, option: str, days: int) -> datetime:
-    """A moment in UTC: of a day its beginning, or with ``days`` its end; far away if none is said."""
+    """Return a time in UTC: the beginning of a day, or with ``days`` its end; without a text, no limit."""
     if text is None:
         return (datetime.max if days else datetime.min).replace(tzinfo=UTC)
     try:

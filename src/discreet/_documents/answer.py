@@ -1,8 +1,8 @@
-"""What may be published: one base for every kind of answer.
+"""The base of every kind of answer.
 
-A kind of answer gives its numbers with intervals (``rows``), draws from its posterior (``draws``) and what a
-reader is told (``words``); means, intervals, tables, plots and documents follow from these, here and once.
-Terminal, report, notebook and studio know no kinds.
+A kind of answer supplies its numbers with intervals (``rows``), draws from its posterior (``draws``) and its
+texts (``words``). Means, intervals, tables, plots and documents are computed from these, here and once, so
+the terminal, the report, notebooks and the studio treat all kinds alike.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ LARGEST = 10**300
 
 @dataclass(frozen=True)
 class Row:
-    """One number that the answer is about: its name, an estimate, and an interval where there is one.
+    """One number of an answer: its name, an estimate, and an interval where there is one.
 
-    ``share``: the number is a proportion. ``count`` is what was released of it, where that is a count.
-    ``noise`` is the share of its variance that the noise of privacy makes, where that is known.
+    ``share`` says that the number is a proportion. ``count`` is the released count, where there is one.
+    ``noise`` is the share of its variance that is due to the noise of privacy, where that is known.
     """
 
     name: str
@@ -67,32 +67,32 @@ class Row:
 
     @classmethod
     def of(cls, name: str, share: Mapping[str, Any]) -> Row:
-        """The row of a share, from a mapping with its mean, sd, low and high."""
+        """Return the row of a share, from a mapping with its mean, sd, low and high."""
         mean, sd, low, high = (float(share[part]) for part in ("mean", "sd", "low", "high"))
         return cls(name, mean, sd, low, high, share=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of the row, without what it does not have."""
+        """Return the numbers of the row, without those that it lacks."""
         counted = {} if self.count is None else {"count": self.count}
         noise = {} if self.noise is None else {"noise": self.noise}
         return {**counted, "mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high, **noise}
 
 
 def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
-    """How many decimals show two digits of the narrowest interval, once numbers are times ``factor``."""
+    """Return the decimals that show two digits of the narrowest interval, multiplied by ``factor``."""
     widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
     width = factor * min((width for width in widths if width > 0), default=1e-6)
     return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
 
 
 def written(*values: float | None, digits: int) -> str:
-    """Numbers of one cell: an estimate, or the ends of an interval."""
+    """Return an estimate, or the ends of an interval, as the text of one cell."""
     shown = ("–" if value is None or math.isnan(value) else _number(value, digits) for value in values)
     return " to ".join(shown)
 
 
 def with_interval(middle: float, low: float, high: float) -> str:
-    """A number with the ends of its interval, in two digits of its width."""
+    """Return a number and its interval as text, with two digits of the interval's width."""
     digits = decimals([Row("", middle, None, low, high)])
     return f"{written(middle, digits=digits)} ({written(low, high, digits=digits)})"
 
@@ -103,7 +103,7 @@ def _number(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """One density to draw: the law of a number, and beside it the plug-in law, the prior, or draws."""
+    """One density to draw, and beside it the plug-in density, the prior, or draws."""
 
     name: str
     law: Any
@@ -114,9 +114,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is to be drawn: a line for each row, a density for each series, and a graph, layer by layer.
+    """What to draw: a line for each row, a density for each series, and a graph.
 
-    ``graph`` names the nodes of each layer, and for each the nodes above it to which it has an arrow.
+    ``graph`` holds the layers of the graph: for each node its name and its parents in the layers above.
     """
 
     title: str
@@ -125,7 +125,7 @@ class Figure:
     graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
 
     def places(self) -> dict[str, tuple[float, int]]:
-        """Where the nodes of the graph stand: across, from 0 to 1, and in which layer."""
+        """Return the position of each node: across, from 0 to 1, and the number of its layer."""
         places: dict[str, tuple[float, int]] = {}
         for depth, layer in enumerate(self.graph):
             ordered = sorted(layer, key=lambda node: [places[name][0] for name in node[1]] or [0.0])
@@ -133,13 +133,13 @@ class Figure:
         return places
 
     def arrows(self) -> list[tuple[str, str]]:
-        """From which node to which."""
+        """Return the arrows as pairs of nodes, from parent to child."""
         return [(parent, name) for layer in self.graph for name, parents in layer for parent in parents]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts, with what stands above and below it."""
+    """A table of texts, with a caption and a line below it."""
 
     header: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
@@ -160,10 +160,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Words:
-    """What a reader is told.
+    """The texts of an answer for a reader.
 
-    ``name`` is how the answer is cited, ``facts`` say what was asked of which data and how, ``notes`` how
-    these figures are to be taken, ``reading`` explains such figures in general.
+    ``name`` is how the answer is cited, ``facts`` describe the question, the data and the method, ``notes``
+    explain these figures, and ``reading`` explains figures of this kind in general.
     """
 
     headline: str
@@ -181,9 +181,9 @@ def groups_table(
     level: float,
     sizes: Sequence[str] | None = None,
 ) -> Table:
-    """A row for each group; ``rows`` are of every group and value, group after group.
+    """Return a table with a row for each group; ``rows`` has all values of a group, group after group.
 
-    Of two values the last one's share is shown, whole; of three all with intervals; of more the estimates.
+    Of two values it shows the share of the last; of three, all shares with intervals; of more, the estimates.
     """
     each, shown, wide = len(values), min(len(groups), MAX_PRINTED_ROWS), min(len(values), _MAX_VALUES_BESIDE)
     columns: dict[str, list[str]] = {} if sizes is None else {"n": list(sizes[:shown])}
@@ -210,14 +210,14 @@ def groups_table(
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
-    """Something that a ledger may have charged for."""
+    """The base of what a ledger may have charged for."""
 
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
 
 
 def cache_by_level(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
-    """Keep what a method computes for a level: it is asked for again by print, plot and report."""
+    """Cache what a method returns for each level, because print, plot and report ask again."""
 
     @wraps(method)
     def by_level(self: Any, level: float = 0.95) -> list[T]:
@@ -231,9 +231,9 @@ def cache_by_level(method: Callable[[Any, float], Sequence[T]]) -> Callable[...,
 
 
 class Estimates(ABC):
-    """Numbers with intervals: what answers, and what is computed from several of them, have in common.
+    """Numbers with intervals: the base of answers, and of what is computed from several answers.
 
-    A kind gives its :meth:`rows` and :meth:`draws`; everything else follows from these.
+    A kind supplies :meth:`rows` and :meth:`draws`; everything else is computed from them.
     """
 
     label: ClassVar[str] = "name"
@@ -265,50 +265,55 @@ class Estimates(ABC):
         """
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Draw from the posterior of the numbers. What was released is public, so this costs no privacy.
+        """Draw from the posterior of the numbers; this costs no privacy.
 
         Parameters
         ----------
         size : int
-            How many draws.
+            The number of draws.
         seed : int, optional
-            Makes them repeatable.
+            The same seed gives the same draws.
 
         Returns
         -------
         array of shape (size, len(names))
+
+        Raises
+        ------
+        InvalidInputError
+            If this kind of answer has no draws.
         """
         raise InvalidInputError(f"a {type(self).__name__} has no draws: use its estimates and intervals")
 
     @abstractmethod
     def words(self) -> Words:
-        """What a reader is told."""
+        """Return the texts for a reader."""
 
     @property
     def axes_of_names(self) -> Mapping[str, Sequence[Any]]:
-        """The columns that name a row, and their values: one, or of a table or of groups several."""
+        """The columns that name a row, with their values: one, or several for tables and groups."""
         return {self.heading: self.names}
 
     # What follows from it.
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """What the numbers are of: values, cells, groups, coefficients."""
+        """The names of the numbers: values, cells, groups or coefficients."""
         return tuple(row.name for row in self.rows())
 
     @property
     def heading(self) -> str:
-        """What its rows are, at the head of a table."""
+        """The heading of the column of names in a table."""
         return self.label
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons for doubt, as far as released values tell; empty where the intervals can be trusted."""
+        """Reasons to doubt the intervals, as far as released values show them."""
         return ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How these figures are to be taken."""
+        """Sentences that explain these figures."""
         return self.words().notes
 
     def mean(self) -> FloatArray:
@@ -337,7 +342,17 @@ class Estimates(ABC):
         return np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return a mapping for each number: what it is of, ``mean``, ``sd``, ``low``, ``high``, ``noise``."""
+        """Return a mapping for each number: its name, ``mean``, ``sd``, ``low``, ``high`` and ``noise``.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals ``low`` to ``high``.
+
+        Returns
+        -------
+        list of dict
+        """
         return self._mappings(self.rows(level))
 
     def _mappings(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -355,29 +370,50 @@ class Estimates(ABC):
         ----------
         level : float
             The probability of the intervals ``low`` to ``high``.
+
+        Returns
+        -------
+        pandas.DataFrame
         """
         import pandas
 
         return pandas.DataFrame(self.table(level))
 
     def to_arviz(self, size: int = 4000, seed: int | None = None) -> Any:
-        """Return draws from the posterior as ArviZ inference data, by name (needs the extra ``arviz``).
+        """Return draws from the posterior as ArviZ inference data (needs the extra ``arviz``).
 
         Parameters
         ----------
-        size, seed
-            As of :meth:`draws`.
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        arviz.InferenceData
         """
         axes = self.axes_of_names
         drawn = self.draws(size, seed).reshape(1, size, *map(len, axes.values()))
         return inference_data({self.variable: drawn}, self._attributes(), axes)
 
     def _attributes(self) -> dict[str, Any]:
-        """What the inference data say of themselves."""
+        """Return the attributes of the inference data."""
         return {}
 
     def figure(self, level: float = 0.95) -> Figure | None:
-        """What is to be drawn; None where there is nothing."""
+        """Return what to draw.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Figure or None
+            None where there is nothing to draw.
+        """
         rows = self.shown_rows(level)
         return Figure(self.words().name, tuple(rows)) if rows else None
 
@@ -400,20 +436,40 @@ class Estimates(ABC):
     # How it is printed.
 
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """The rows for displays, which fall back on less where there is no account of the noise."""
+        """Return the rows for displays, which show less where the noise cannot be accounted for.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         return self.rows(level)
 
     def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
-        """Further columns of the printed table, such as odds ratios."""
+        """Return further columns of the printed table, such as odds ratios."""
         return {}
 
     def screen(self, level: float = 0.95) -> Table | None:
-        """The one table that is printed: estimate, standard deviation, interval and the noise's share."""
+        """Return the printed table: estimate, standard deviation, interval and the share of noise.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Table or None
+        """
         rows = self.shown_rows(level)
         return self.screen_of(rows, level) if rows else None
 
     def screen_of(self, rows: Sequence[Row], level: float) -> Table:
-        """The table of some rows, of which a screen shows the first."""
+        """Return the table of the first of these rows, with the number of the rows that are left out."""
         shown = rows[:MAX_PRINTED_ROWS]
         columns = columns_of(shown, level) | self.more_columns(shown, level)
         body = zip((row.name for row in shown), *columns.values(), strict=True)
@@ -422,7 +478,7 @@ class Estimates(ABC):
         return Table((self.heading, *columns), tuple(body), below=below)
 
     def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
-        """What a page shows, one after the other: a :class:`Table` as "table", else how a text is meant."""
+        """Yield the parts of a page in order: ("table", Table), or ("strong", "note" or "text", sentence)."""
         yield "strong", self.words().headline
         yield from (("strong", f"Warning: {text}") for text in self.warnings)
         if (table := self.screen(level)) is not None:
@@ -464,7 +520,7 @@ class Estimates(ABC):
 
 
 def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
-    """The columns of a printed table, only those of which some row has something."""
+    """Return the columns of a printed table, without those that no row has."""
     common = decimals(rows, least=3, most=6) if all(row.share for row in rows) else None
     digits = [decimals([row], _SD_PER_INTERVAL_WIDTH) if common is None else common for row in rows]
     both = list(zip(rows, digits, strict=True))
@@ -479,10 +535,10 @@ def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
 
 
 class Answer(Charged, Estimates):
-    """Something that may be published, with its guarantee; subclasses are frozen dataclasses.
+    """The base of what may be published, with its guarantee; subclasses are frozen dataclasses.
 
-    A subclass names its ``format``, reads what its document contains (``from_content``), and describes
-    itself. Another package's is registered by ``@DOCUMENTS.register``.
+    A subclass names its ``format``, reads the content of its document (``from_content``), and describes
+    itself. Another package registers its own with ``@DOCUMENTS.register``.
     """
 
     format: ClassVar[str]
@@ -499,40 +555,68 @@ class Answer(Charged, Estimates):
     # What a kind of answer says.
 
     def content(self) -> dict[str, Any]:
-        """JSON values from which :meth:`from_content` makes the same answer: its fields."""
+        """Return the fields as JSON values, from which :meth:`from_content` makes the same answer."""
         left_out = (name for name in self.omit_if_none if getattr(self, name) is None)
         return fields_as_json(self, "receipt", *left_out)
 
     @classmethod
     @abstractmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """The answer of a document's content; KeyError, TypeError or ValueError where it is malformed."""
+        """Read the answer from the content of its document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        Answer
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the content is malformed.
+        """
 
     @abstractmethod
     def cost(self) -> Guarantee:
         """Compute what everything in the document costs, from the parameters that the document publishes.
 
-        Noise, sensitivities and sizes decide it, never the guarantee that the document claims: that is
-        compared with it when the document is read, and refused where it says more. Parameters that cannot
-        be, or whose cost is not known, are a ValueError.
+        Noise, sensitivities and sizes decide the cost, never the claimed guarantee: a document that claims a
+        stronger guarantee than its cost is refused when it is read.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        ValueError
+            If the parameters are impossible, or their cost is not known.
         """
 
     @property
     def tables_hold_rows(self) -> bool:
-        """Whether :meth:`tables` show the numbers of the rows, which a report then does not repeat."""
+        """Whether :meth:`tables` show the numbers of the rows, so that a report need not repeat them."""
         return False
 
     def tables(self) -> tuple[Table, ...]:
-        """Further tables, for reports."""
+        """Return further tables for the report."""
         return ()
 
     def likelihood(self) -> Any:
-        """Return log P(what was published | parameters), for models of your own, where there is one.
+        """Return the likelihood log P(published | parameters), for a model of your own.
 
         Returns
         -------
         Likelihood
             With ``log_prob``, its gradient, and draws of the true counts.
+
+        Raises
+        ------
+        InvalidInputError
+            If this kind of answer has no likelihood.
         """
         raise InvalidInputError(
             f"a {type(self).__name__} has no likelihood of its own; proportions have one, and draws() are "
@@ -546,7 +630,7 @@ class Answer(Charged, Estimates):
         return self.guarantee.is_private
 
     def document(self) -> dict[str, Any]:
-        """The document as a mapping: format, version, checksum and content."""
+        """Return the document as a mapping: format, version, checksum and content."""
         document: dict[str, Any] = json.loads(self.to_json())
         return document
 
@@ -554,12 +638,27 @@ class Answer(Charged, Estimates):
         return checksum(json.loads(json.dumps(self.content())))
 
     def to_json(self) -> str:
-        """The answer as a JSON document with a checksum; :meth:`from_json` reads it back."""
+        """Return the answer as a JSON document with a checksum; :meth:`from_json` reads it."""
         return write_document(self.format, self.version, self.content())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
+        """Read a document that :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON document.
+
+        Returns
+        -------
+        Answer
+
+        Raises
+        ------
+        CorruptReleaseError
+            If the document is edited, malformed, or newer than this version of discreet.
+        """
         written_in, content = read_versioned(text, cls.format, cls.version)
         try:
             read = cls.from_content(content)
@@ -572,7 +671,7 @@ class Answer(Charged, Estimates):
             if not isinstance(named, str | None) or not isinstance(versions, dict):
                 raise ValueError("column or versions is malformed")
             if "private" in written and content["private"] is not written["private"]:
-                raise ValueError("it is stamped otherwise than its guarantee says")
+                raise ValueError("its stamp contradicts its guarantee")
             read.check_parts()
             return (read.upgrade() if written_in == 1 else read).check_guarantee(complete=written_in == 1)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -584,10 +683,10 @@ class Answer(Charged, Estimates):
         return self
 
     def check_guarantee(self, complete: bool = False) -> Self:
-        """Return the answer if its guarantee says no more than what it publishes costs.
+        """Return the answer if its guarantee claims no more than the document costs.
 
-        Basis and assumptions must be those of the cost too. Where ``complete`` is true, what is lacking is
-        added, so that no reader of an older document is told less than is assumed.
+        Its basis and assumptions must be those of the cost too. With ``complete``, missing assumptions are
+        added, so that a reader of an older document sees all of them.
         """
         if not self.guarantee.is_private:
             return self
@@ -599,12 +698,14 @@ class Answer(Charged, Estimates):
         if claimed.basis not in (single.basis, cost.basis):
             whole = replace(whole, basis=cost.basis)
         if whole != claimed and not complete:
-            raise ValueError("its guarantee rests on something else than it says")
+            raise ValueError(
+                "its guarantee states another basis or other assumptions than its parameters have"
+            )
         whole.check_covers(cost)
         return self if whole == claimed else replace(self, guarantee=whole)  # type: ignore[call-arg]
 
     def check_parts(self) -> None:
-        """Refuses a document whose parts, each well formed, do not belong together."""
+        """Refuse a document whose parts, each well formed, do not belong together."""
         self.words()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -624,7 +725,7 @@ class Answer(Charged, Estimates):
         return {"guarantee": str(self.guarantee) if self.is_private else "none: not private"}
 
     def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
-        """What a page shows: the table, or where nothing can be estimated what was released, then words."""
+        """Yield the parts of a page; where nothing can be estimated, the table shows the released numbers."""
         try:
             shown = list(super().describe(level))
             if not self.shown_rows(level):
@@ -638,7 +739,7 @@ class Answer(Charged, Estimates):
         yield from (("text", f"Assumed: {assumption}.") for assumption in self.guarantee.assumptions)
 
     def shown_table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """The rows of displays as mappings: empty where nothing can be estimated."""
+        """Return the rows of displays as mappings; empty where nothing can be estimated."""
         return self._mappings(self.shown_rows(level))
 
     def __repr__(self) -> str:
@@ -646,21 +747,21 @@ class Answer(Charged, Estimates):
 
 
 def as_probability(value: float, name: str = "level", example: str = "0.95") -> float:
-    """A probability, between 0 and 1."""
+    """Return a probability, or refuse a number that is not between 0 and 1."""
     if not 0 < (number := as_float(value)) < 1:
         raise InvalidInputError(f"must be between 0 and 1, such as {example}", parameter=name, value=value)
     return number
 
 
 def as_count(value: Any, name: str, low: int = 0, high: int = LARGEST) -> int:
-    """A whole number of a document, within bounds: no float, and no text."""
+    """Return a whole number of a document, or refuse a float, a text or a number out of bounds."""
     if type(value) is not int or not low <= value <= high:
         raise InvalidInputError(f"{name} must be a whole number from {float(low):g} to {float(high):g}")
     return value
 
 
 def load_answer(text: str) -> Any:
-    """An answer of any kind from its JSON document."""
+    """Read an answer of any kind from its JSON document."""
     kind = format_of(text)
     if kind not in DOCUMENTS:
         raise CorruptReleaseError(

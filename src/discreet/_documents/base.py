@@ -17,7 +17,7 @@ _MAX_INDENTED_CHARACTERS = 2**20
 
 
 def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
-    """The content as a JSON text that :func:`read_document` checks."""
+    """Return the content as a JSON text that :func:`read_document` checks."""
     document = {"format": kind, "version": version, "checksum": checksum(content), "release": content}
     text = json.dumps(document, ensure_ascii=False)
     if len(text) < _MAX_INDENTED_CHARACTERS:
@@ -26,17 +26,17 @@ def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:
 
 
 def format_of(text: str) -> str:
-    """The format that a document names; a text that is no document is refused."""
+    """Return the format that a document names; refuse a text that is not a document."""
     return str(parse(text)["format"])
 
 
 def read_document(text: str, kind: str, version: int) -> dict[str, Any]:
-    """The content, written in ``version`` or an older one; an edited or unknown document is refused."""
+    """Return the content, written in ``version`` or an older one; refuse an edited or unknown document."""
     return read_versioned(text, kind, version)[1]
 
 
 def read_versioned(text: str, kind: str, version: int) -> tuple[int, dict[str, Any]]:
-    """The version in which a document was written, and its content."""
+    """Return the version in which a document was written, and its content."""
     document = parse(text)
     if document["format"] != kind:
         raise CorruptReleaseError(f"this is not a release: its format is not {kind!r}")
@@ -52,12 +52,12 @@ def read_versioned(text: str, kind: str, version: int) -> tuple[int, dict[str, A
 
 
 def checksum(content: Mapping[str, Any]) -> str:
-    """Over the content in canonical form."""
+    """Return the SHA-256 checksum of the content in canonical form."""
     return "sha256:" + hashlib.sha256(canonical(content)).hexdigest()
 
 
 def canonical(content: Mapping[str, Any]) -> bytes:
-    """The same bytes however the content was laid out."""
+    """Return the content as bytes that do not depend on order or spacing."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -65,7 +65,7 @@ PARTS = ("format", "version", "checksum", "release")
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
-    """The four parts of a document of any kind, not yet checked against each other."""
+    """Return the four parts of a document of any kind, not yet checked against each other."""
     if not isinstance(text, str | bytes):
         raise CorruptReleaseError("this is not a release: a document is text")
     try:
@@ -79,7 +79,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a document's file, of which no more is read than a document may have."""
+    """Return the text of a document's file; refuse a file that is longer than a document may be."""
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
@@ -91,7 +91,7 @@ def read_text(path: Path) -> str:
 
 
 def only(content: Mapping[str, Any], allowed: Collection[str], what: str = "the release") -> None:
-    """Refuses parts that no version has written: a reader must not be shown what nobody checks."""
+    """Refuse parts that no version has written, because nothing checks them."""
     for name in content:
         if name not in allowed:
             raise CorruptReleaseError(
@@ -100,7 +100,7 @@ def only(content: Mapping[str, Any], allowed: Collection[str], what: str = "the 
 
 
 def writable(text: str) -> str:
-    """The text of a new document, once it is certain that it can be read again."""
+    """Return the text of a new document, or refuse one that is too long to be read again."""
     if len(text.encode()) > MAX_BYTES:
         raise TooLargeError(
             f"the document would have {len(text.encode()) / 2**20:.0f} MB, and none is read beyond "

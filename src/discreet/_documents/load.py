@@ -12,12 +12,12 @@ from discreet.errors import FileError
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read an answer, or the document of a study, from a JSON file; a forged or damaged one is refused.
+    """Read an answer, or the document of a study, from a JSON file.
 
     Parameters
     ----------
     path : path
-        What ``answer.save``, ``Study.report`` or ``discreet run`` wrote, also by 0.1 and 0.2.
+        A file that ``answer.save``, ``Study.report`` or ``discreet run`` wrote, also with 0.1 or 0.2.
 
     Returns
     -------
@@ -26,9 +26,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     FileError
-        The file cannot be read.
+        If the file cannot be read.
     CorruptReleaseError
-        The document was damaged, edited or forged.
+        If the document was damaged, edited or forged.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import discreet
+    >>> smokers = discreet.proportions(["no"] * 70 + ["yes"] * 30, schema=("no", "yes"), epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "smokers.json")
+    ...     smokers.save(path)
+    ...     load(path) == smokers
+    True
     """
     try:
         text = read_text(Path(path))

@@ -17,7 +17,7 @@ from discreet.ledger.budgets import price_of
 
 @dataclass(frozen=True)
 class StudyResult:
-    """The answers of a study by the ids of their questions, and the account that paid."""
+    """The answers of a study by the ids of their questions, and the account that was charged."""
 
     format: ClassVar[str] = "discreet/study"
     version: ClassVar[int] = 1
@@ -34,7 +34,7 @@ class StudyResult:
         return "\n\n".join([self.title, *(f"{name}\n{answer}" for name, answer in self.answers.items())])
 
     def to_json(self) -> str:
-        """All answers in one JSON document."""
+        """Return all answers as one JSON document."""
         content = {
             "title": self.title,
             "dataset": self.dataset,
@@ -55,7 +55,7 @@ class StudyResult:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads what :meth:`to_json` wrote; an edited, malformed or newer document is refused."""
+        """Read a document that :meth:`to_json` wrote; refuse an edited, malformed or newer one."""
         content = read_document(text, cls.format, cls.version)
         try:
             entries = content["answers"]
@@ -74,7 +74,7 @@ class StudyResult:
             raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
 
     def _check_spent(self) -> None:
-        """Refuses receipts below what their answers cost, and an account that has spent less than these."""
+        """Refuse receipts below the cost of their answers, and an account below its receipts."""
         receipts = {}
         for name, answer in self.answers.items():
             receipt = answer.receipt

@@ -22,17 +22,18 @@ _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals 
 
 
 class Frame(NamedTuple):
-    """A horizontal axis: where its numbers stand, and how they are written."""
+    """A horizontal axis: its ticks, and whether they are percentages."""
 
     ticks: tuple[float, ...]
     percent: bool
 
     def across(self, value: float) -> float:
-        """The place of a number, inside the frame."""
+        """Return the horizontal position of a number, within the frame."""
         low, high = self.ticks[0], self.ticks[-1]
         return min(max(_LEFT + (_RIGHT - _LEFT) * (value - low) / (high - low), _LEFT), _RIGHT)
 
     def draw_axis(self, bottom: float) -> list[str]:
+        """Return the lines and labels of the ticks."""
         marks = []
         for tick in self.ticks:
             x, text = self.across(tick), f"{100 * tick:g} %" if self.percent else f"{tick:,.12g}"
@@ -43,7 +44,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(figure: Figure) -> Frame | None:
-    """The axis of a figure; None where there are no rows."""
+    """Return the axis of a figure; None where there are no rows."""
     rows = _show(figure)
     if not rows:
         return None
@@ -58,9 +59,9 @@ def frame_of(figure: Figure) -> Frame | None:
 
 
 def drawing(figure: Figure | None) -> str:
-    """One line per row: its name, the interval and the mean, and for few rows the densities above them.
+    """Return a figure as SVG: the graph if there is one, then a line for each row with interval and mean.
 
-    A graph stands before them.
+    Few rows have their densities above the line.
     """
     if figure is None:
         return ""
@@ -96,7 +97,7 @@ def drawing(figure: Figure | None) -> str:
 
 
 def _graph(figure: Figure) -> str:
-    """Layers from top to bottom, the names of each side by side, and arrows from parents to children."""
+    """Return a graph as SVG: layers from top to bottom, with arrows from parents to children."""
     places, widths = {}, {}
     for name, (across, depth) in figure.places().items():
         room = (_RIGHT - _LEFT) / len(figure.graph[depth])
@@ -147,7 +148,7 @@ def _ticks(least: float, most: float) -> list[float]:
 
 
 def _densities(series: Series, frame: Frame, base: float) -> list[str]:
-    """The law with its area, beside it the plug-in law or the prior dashed, and the draws as ticks."""
+    """Return a density with its area, the plug-in density or the prior dashed, and the draws as ticks."""
     x = np.linspace(frame.ticks[0], frame.ticks[-1], 241)
     inside = np.clip(x, 1e-6, 1 - 1e-6) if frame.percent else x
 
@@ -196,7 +197,7 @@ def curve(
     floor: float | None = None,
     logarithmic: bool = False,
 ) -> str:
-    """A falling curve; ``marked`` is a place on the horizontal axis, ``floor`` a height it stays above."""
+    """Return a falling curve as SVG; ``marked`` is a position across, ``floor`` a lower bound."""
     left, right, top, bottom = 52.0, _RIGHT, 12.0, 200.0
     place: Callable[[float], float] = math.log10 if logarithmic else float
     low, high = place(min(x)), place(max(x))

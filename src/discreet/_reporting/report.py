@@ -41,7 +41,7 @@ the ledger and that the ledger was not edited or put back.</li></ol>
 
 @dataclass(frozen=True)
 class Meaning:
-    """What somebody can gain who knows everything but one record."""
+    """What an attacker who knows every other record can learn about one record."""
 
     right: int
     """How often, in 100 times, they guess right between two equally plausible versions; rounded up."""
@@ -61,7 +61,7 @@ class Meaning:
 
     @property
     def unlucky(self) -> str:
-        """Why the table of suspicions says more than the sentence, where it does: δ makes them differ."""
+        """Why the table of suspicions shows more than the sentence, which happens when δ is above 0."""
         if self.factor is None or 100 * self.factor / (1 + self.factor) <= self.right:
             return ""
         return (
@@ -71,7 +71,7 @@ class Meaning:
 
     @property
     def suspicions(self) -> tuple[tuple[float, float], ...]:
-        """(probability before, largest probability afterwards)."""
+        """Pairs of a probability before, and the largest possible probability afterwards."""
         if self.factor is None:
             return ()
         odds = {before: self.factor * before / (1 - before) for before in (0.01, 0.1, 0.5, 0.9)}
@@ -79,10 +79,10 @@ class Meaning:
 
 
 def meaning(guarantee: Guarantee) -> Meaning | None:
-    """None where nothing is promised, or where the figures would take too long.
+    """Return the guarantee in plain figures; None without a guarantee, or where they take too long.
 
-    δ(0) is the total variation between neighbours; the best guess of two equally likely ones is right with
-    probability (1 + δ(0))/2. Rounded up: a promise may say too much of the attacker, never too little.
+    δ(0) is the total variation distance between neighbours, so the best guess between two equally likely
+    records is right with probability (1 + δ(0))/2. It is rounded up, never in favour of the promise.
     """
     if not guarantee.is_private:
         return None
@@ -96,11 +96,11 @@ def meaning(guarantee: Guarantee) -> Meaning | None:
 def report(
     result: Any, path: str | Path | None = None, *, title: str | None = None, day: date | None = None
 ) -> str:
-    """The report of an answer, of several, or of a whole study, as one HTML document.
+    """Return the report of an answer, of several, or of a study, as one HTML document.
 
-    It holds what the documents hold, in words, tables and drawings; nothing is fetched and nothing runs when
-    it is opened. The same released values give the same bytes on the same ``day``, which is today unless
-    said. It is written to ``path`` if that is given.
+    It holds the released values in words, tables and drawings; it loads nothing and runs no script. The same
+    values give the same bytes on the same ``day``, which is today unless given. The document is written to
+    ``path`` if that is given.
     """
     text = _page(result, title, day or date.today())
     if path is not None:
@@ -142,7 +142,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
 
 
 def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:
-    """The answers by their headings, each with the question as it was asked, and the account that paid."""
+    """Return the answers by heading, each with its question, and the account that was charged."""
     if isinstance(result, StudyResult):
         return {
             name: (answer, result.questions[name]) for name, answer in result.answers.items()
@@ -178,7 +178,7 @@ def _heading(name: str, question: Mapping[str, Any], labels: Labels) -> str:
 
 
 def _protection(answers: Sequence[Answer], account: Account | None) -> str:
-    """What all answers promise together, and what the budget was."""
+    """Return what all answers promise together, and the budget."""
     parts = ["<h2>How people are protected</h2>"]
     if account is not None:
         spent = account.spent
@@ -207,7 +207,7 @@ def _protection(answers: Sequence[Answer], account: Account | None) -> str:
 
 
 def _together(answers: Sequence[Answer]) -> str:
-    """What several answers about the same people promise together, where it can be said."""
+    """Return what several answers about the same people promise together, where they can be composed."""
     alarms = "".join(_promise(answer.guarantee) for answer in answers if not answer.is_private)
     if alarms:
         return alarms
@@ -220,7 +220,7 @@ def _together(answers: Sequence[Answer]) -> str:
 
 @dataclass(frozen=True)
 class Labels:
-    """What columns are called for readers, and their units: from the schema of a study."""
+    """The labels and units of columns, from the schema of a study."""
 
     names: Mapping[str, str]
     units: Mapping[str, str]
@@ -264,7 +264,7 @@ def _section(heading: str, answer: Answer, labels: Labels) -> str:
 
 
 def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
-    """How a result was made, what it promises alone, and its receipt."""
+    """Return how a result was made, its own guarantee, and its receipt."""
     details = dict([*answer.words().facts, *_question_text(question)])
     details["Guarantee"] = str(answer.guarantee)
     if len(answer.guarantee.assumptions):
@@ -298,7 +298,7 @@ def _promise(guarantee: Guarantee) -> str:
 
 
 def _proof(basis: str) -> str:
-    """A basis for readers outside: a page of proofs by its title, not by its place in a repository."""
+    """Return a basis with proofs named by their titles, not by paths of the repository."""
 
     return re.sub(
         r"proofs/([\w-]+)\.md",
@@ -308,7 +308,7 @@ def _proof(basis: str) -> str:
 
 
 def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The question as it was asked: by its fields, or as it stands where it is of another version."""
+    """Return the question by its fields; by its keys where it is of another version."""
     fields = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
     if not fields:
         return []
@@ -343,7 +343,7 @@ def _findings(answer: Answer, labels: Labels) -> str:
 
 
 def _figures(rows: Sequence[Row]) -> Callable[..., str]:
-    """How numbers of this table are written: with two digits of the narrowest interval, shares in percent."""
+    """Return a function that formats numbers with two digits of the narrowest interval."""
     factor, unit, least, most = (100, " %", 1, 6) if all(row.share for row in rows) else (1, "", 0, 12)
     digits = decimals(rows, factor, least, most)
     return lambda *values: " to ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
@@ -380,7 +380,7 @@ def _verification(answers: Sequence[Answer]) -> str:
 
 
 def _methods(answers: Sequence[Answer], account: Account | None) -> str:
-    """A paragraph that can be pasted into a paper."""
+    """Return a paragraph for a paper."""
     versions: Mapping[str, str] = next(
         (value for answer in answers if (value := getattr(answer, "versions", {}))), {}
     )

@@ -38,7 +38,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def create_app(settings: StudioSettings) -> FastAPI:
-    """The application of one studio; every request passes the guard first."""
+    """Return the application of one studio; every request passes the guard first."""
     sessions, sources = Sessions(settings), Sources(settings.data)
     ledger = None if settings.ledger is None else Ledger(settings.ledger)
     studio = Studio(settings, sessions, sources, ledger, Releases(ledger, sources), Schemas())
@@ -78,7 +78,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
 def serve(
     *, ledger: str | None, data: Path | None, port: int, browser: bool, say: Callable[[str], None]
 ) -> None:
-    """Serves until it is interrupted. ``say`` gets the address as soon as a browser may open it."""
+    """Serve until interrupted; ``say`` gets the address as soon as a browser may open it."""
     if data is not None and not data.is_dir():
         raise FileError(f"data={str(data)!r} is not a folder")
     with bind_port(port) as listening:
@@ -97,7 +97,7 @@ def serve(
 
 
 def make_server(app: FastAPI) -> uvicorn.Server:
-    """The server of an application: it logs no address and says nothing about itself."""
+    """Return the server of an application, which logs no address and sends no server header."""
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote bytes of an upload
     config = uvicorn.Config(
         app,
@@ -112,7 +112,7 @@ def make_server(app: FastAPI) -> uvicorn.Server:
 
 
 def bind_port(port: int) -> socket.socket:
-    """A socket that only this machine reaches; port 0 takes a free one."""
+    """Return a socket that only this machine can reach; port 0 takes a free port."""
     if not 0 <= port < 65536:
         raise InvalidInputError(f"port={port} must be between 0 and 65535; 0 takes a free one")
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -54,7 +54,7 @@ FIRST_EPSILON, FIRST_DELTA = "0.5", "1e-6"
 
 
 def kinds() -> dict[str, type[Question]]:
-    """Every question that can be asked with a form: nothing that it needs must be written in Python."""
+    """Return the kinds of question that a form can ask: no required field needs Python."""
     return {
         kind: cls
         for kind, cls in QUESTIONS.items()
@@ -63,7 +63,7 @@ def kinds() -> dict[str, type[Question]]:
 
 
 def written(cls: type[Question]) -> list[Parameter]:
-    """The parameters that can be written, what is particular to this kind of question first."""
+    """Return the parameters that a form has, those of this kind of question first."""
     particular = vars(cls).get("__annotations__", {})
     return sorted(
         (parameter for parameter in cls.parameters() if not parameter.python),
@@ -72,13 +72,13 @@ def written(cls: type[Question]) -> list[Parameter]:
 
 
 def slot(name: str) -> str:
-    """The name of a parameter in a form, which has fields of its own."""
+    """Return the name of a parameter in a form, changed where the form has a field of that name."""
     return f"{name}_" if name in RESERVED else name
 
 
 @lru_cache(maxsize=500)
 def first_texts(kind: str, schema: Schema) -> Mapping[str, str] | None:
-    """Fields of a question of this kind that a schema allows, to begin with; None if none was found."""
+    """Return fields for a first question of this kind that the schema allows; None if there is none."""
     cls = kinds()[kind]
     parameters = {parameter.name: parameter for parameter in written(cls)}
     subject = parameters.get(cls.subject() or "")
@@ -94,7 +94,7 @@ def first_texts(kind: str, schema: Schema) -> Mapping[str, str] | None:
 
 
 def _places(subject: Parameter | None, names: Sequence[str]) -> Iterator[str]:
-    """What the field that names columns may hold, by how it is written."""
+    """Yield what the field of columns may hold, in its notation."""
     if subject is None:
         yield ""
     elif subject.form.name == "domains":
@@ -110,7 +110,7 @@ def _is_formula(parameter: Parameter) -> bool:
 
 
 def can_be_planned(kind: str, schema: Schema) -> bool:
-    """Whether the width of an answer of this kind is known beforehand, as far as the schema tells."""
+    """Return whether the width of an answer of this kind can be planned under the schema."""
     texts = first_texts(kind, schema)
     if texts is None:
         return True
@@ -139,7 +139,7 @@ class Input:
 
     @classmethod
     def from_parameter(cls, parameter: Parameter, value: str, required: bool) -> Self:
-        """The field of a parameter."""
+        """Return the field of a parameter."""
         form, usual = (
             parameter.form.name,
             "" if parameter.default in (None, ()) else parameter.form.write(parameter.default),
@@ -170,7 +170,7 @@ class Input:
 
 @dataclass(frozen=True)
 class ReleaseForm:
-    """What is asked of which data, and what pays for it, all as text. ``request`` is the id of the charge."""
+    """A question, its data and its budget, all as text; ``request`` is the id of the charge."""
 
     source: str = ""
     schema: str = ""
@@ -185,7 +185,7 @@ class ReleaseForm:
 
     @classmethod
     def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
-        """The fields that the form has; what else was sent is ignored."""
+        """Read the fields of the form; ignore anything else that was sent."""
         fields = {name: given[name] for name in OWN if name in given}
         for name, text in given.items():
             if len(text) > MAX_TEXT:
@@ -199,7 +199,7 @@ class ReleaseForm:
 
     @property
     def asks(self) -> type[Question]:
-        """The kind of question; the first that there is, if none was chosen."""
+        """The kind of question; the first kind if none was chosen."""
         allowed = kinds()
         if self.kind and self.kind not in allowed:
             _ = QUESTIONS[self.kind]  # says which there are
@@ -219,7 +219,7 @@ class ReleaseForm:
         return [(name, text) for name, text in values if text] + [(slot(k), v) for k, v in self.texts.items()]
 
     def address(self, path: str = "/release", **changes: str) -> str:
-        """The address of this form, or of another page that is given it."""
+        """Return the address of this form, or of another page with its fields."""
         query = urlencode(replace(self, **changes).items())  # type: ignore[arg-type]
         return f"{path}?{query}" if query else path
 
@@ -232,7 +232,7 @@ class ReleaseForm:
         ]
 
     def _needs(self, parameter: Parameter) -> bool:
-        """Whether a field must be filled in here: the budget always, and columns unless there is only one."""
+        """Return whether a field is required: the budget always, columns unless there is only one."""
         if parameter.required or parameter.name == "epsilon":
             return True
         if parameter.name == self.asks.subject():
@@ -250,9 +250,9 @@ class ReleaseForm:
             return False
 
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
-        """For each kind of question whether it is this one, its title and the address of its form.
+        """Yield for each kind of question whether it is this one, its title and the address of its form.
 
-        What is asked for in the same words there is taken along.
+        Fields that both kinds have keep their texts.
         """
         here = {parameter.name: parameter for parameter in written(self.asks)}
         for kind, cls in kinds().items():
@@ -286,7 +286,7 @@ class ReleaseForm:
 
     @contextmanager
     def fields_named(self) -> Iterator[None]:
-        """Errors within it speak of the fields of the form, not of parameters and options."""
+        """Make errors within the block name fields of the form instead of parameters."""
         try:
             yield
         except InvalidInputError as error:
@@ -298,7 +298,7 @@ class ReleaseForm:
             raise
 
     def as_python(self, file: str, charge: Mapping[str, str], table: str | None = None) -> str:
-        """The question as a program; ``table`` is one of a DuckDB file."""
+        """Return the question as a Python program; ``table`` is a table of a DuckDB file."""
         head, data = "import discreet\n\n", repr(file)
         if table is not None:
             rows = 'SELECT * FROM "' + table.replace('"', '""') + '"'
@@ -312,14 +312,14 @@ class ReleaseForm:
         return f"{head}{schema_as_python(self.declared_schema)}answer = {call}\nprint(answer)\n"
 
     def as_command(self, file: str, charge: Mapping[str, str]) -> str:
-        """The question as a command; its schema is saved as schema.toml."""
+        """Return the question as a command; its schema is saved as schema.toml."""
         paid = [f"--{name.replace('_', '-')}={value}" for name, value in charge.items()]
         words = ["discreet", self.asks.kind, file, "schema.toml", *paid, *self.question.arguments()]
         return shlex.join(words) + "\n"
 
 
 def schema_as_python(schema: Schema) -> str:
-    """A schema as a line of a program, with the text of its file."""
+    """Return a schema as a line of a program, with the text of its file."""
     lines = "".join(f"    {line!r}\n" for line in schema.to_toml().splitlines(keepends=True))
     return f"schema = discreet.Schema.from_toml(\n{lines})\n"
 
@@ -332,7 +332,7 @@ def _alike(parameter: Parameter, other: Parameter | None) -> bool:
 
 @contextmanager
 def at_fault(name: str) -> Iterator[None]:
-    """Errors within it are those of this field of a form."""
+    """Attribute errors within the block to this field of a form."""
     try:
         yield
     except DiscreetError as error:
@@ -344,7 +344,7 @@ def at_fault(name: str) -> Iterator[None]:
 
 
 def check_field(parameter: Parameter, value: Any) -> None:
-    """One field, by how it is written; before the question is built, which may be large."""
+    """Check one field, before the question is built, which may be large."""
     form, size, most = parameter.form.name, 0, 0
     if parameter.choices and value not in parameter.choices:
         raise InvalidInputError(f"{parameter.label} must be one of: {', '.join(parameter.choices)}")
@@ -379,7 +379,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def check_question(question: Question, schema: Schema) -> Request:
-    """The question under its schema, after what both say together, before any data are opened."""
+    """Return the question under its schema, checked against the limits of this page; no data are opened."""
     if question.epsilon is None:
         raise InvalidInputError(
             "is missing: say how much of the budget this release may spend", parameter="epsilon"
@@ -420,13 +420,13 @@ def check_question(question: Question, schema: Schema) -> Request:
 
 
 def check_prior(prior: Sequence[float], label: str = "Prior") -> None:
-    """A prior for which a page answers in seconds."""
+    """Refuse a prior for which a page would not answer in seconds."""
     if max(prior) > MAX_PRIOR or min(prior) < MIN_PRIOR:
         raise TooLargeError(f"{label}: here a parameter may be between {MIN_PRIOR:g} and {MAX_PRIOR:,.0f}")
 
 
 def check_epsilon(given: Any) -> Fraction:
-    """An ε for which a page answers in seconds."""
+    """Return ε, or refuse one for which a page would not answer in seconds."""
     if len(str(given)) > 40:
         raise InvalidInputError("must be a number such as 0.5 or 1/2", parameter="epsilon")
     epsilon = as_epsilon(given)
@@ -440,7 +440,7 @@ def check_epsilon(given: Any) -> Fraction:
 
 
 def check_size(question: Question, request: Request, size: Any) -> None:
-    """What depends on the public number of records."""
+    """Check the limits that depend on the public number of records."""
     n = sum(size) if isinstance(size, tuple) else size
     if not isinstance(n, int) or n < 1:
         return  # said by the question itself

@@ -93,7 +93,7 @@ class Refused(Exception):
 
 
 class Sessions:
-    """Who has shown the token: random names in a cookie, forgotten when the studio ends."""
+    """The sessions that have shown the token, as random names in a cookie, while the studio runs."""
 
     def __init__(self, settings: StudioSettings) -> None:
         # Cookies of one host are shared by all its ports, so the name says the port.
@@ -124,13 +124,13 @@ class Sessions:
         return name
 
     def of(self, request: Request) -> str | None:
-        """The session of a request; every known name is compared, each in constant time."""
+        """Return the session of a request; all names are compared, each in constant time."""
         shown = request.cookies.get(self.cookie, "").encode()
         sessions = [name for name in list(self._known) if hmac.compare_digest(shown, name.encode())]
         return sessions[0] if sessions else None
 
     def csrf(self, session: str) -> str:
-        """The secret of the forms of a session."""
+        """Return the secret of the forms of a session."""
         return hmac.new(self._key, session.encode(), hashlib.sha256).hexdigest()
 
     def check_csrf(self, session: str, shown: str) -> None:
@@ -187,7 +187,7 @@ class Guard:
             await answer(scope, receive, with_headers)
 
     def _check(self, scope: Scope, body: _Limited) -> Response | None:
-        """The answer to a request that goes no further, or None; what is refused raises."""
+        """Return the response to a request that goes no further, or None; raise if it is refused."""
         request = Request(scope)
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.settings.hosts:

@@ -28,7 +28,7 @@ _DIGITS = 8
 
 
 def new_request(source: str) -> str:
-    """A fresh id for one form. Its end names the file, since the ledger's plan does not know the file."""
+    """Return a fresh id for one form; it ends with a mark of the file, which the plan does not name."""
     return f"studio-{secrets.token_hex(16)}-{_mark(source)}"
 
 
@@ -37,7 +37,7 @@ def _mark(source: str) -> str:
 
 
 def check_request(form: ReleaseForm) -> None:
-    """The id of a request is one of ours, and of this file."""
+    """Refuse a request id that this studio did not make, or made for another file."""
     has_prefix = form.request.startswith("studio-") and form.request.isascii()
     if not (has_prefix and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
         raise InvalidInputError("the request id is not one that this form made; open the form again")
@@ -47,11 +47,7 @@ def check_request(form: ReleaseForm) -> None:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a release would cost. ``price`` is None where no ledger accounts for it.
-
-    ``size`` is the number of records, or of those in each group, where it was read from the data: it is
-    published with the release. ``warnings`` are what pricing warned of.
-    """
+    """The price of a release; ``price`` is None without a ledger."""
 
     guarantee: Guarantee
     price: Price | None
@@ -64,7 +60,7 @@ _heard: ContextVar[dict[str, None] | None] = ContextVar("heard", default=None)
 
 
 def hear_warnings() -> None:
-    """From now on warnings go to the page of the request that they are about, and not to the terminal."""
+    """Send warnings to the page of the request that caused them, and not to the terminal."""
     for category in (PrivacyWarning, NoiseWarning):
         warnings.simplefilter("always", category)
     warnings.showwarning = _hear
@@ -78,7 +74,7 @@ def _hear(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 @dataclass
 class _Request:
-    """What the studio knows of one request. Its lock lets a double click wait for the first one's result."""
+    """The state of one request. Its lock makes a second click wait for the result of the first."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     label: str = ""
@@ -88,7 +84,7 @@ class _Request:
     """Of a release without a ledger, so that a repeat is the same."""
 
     def stored_answer(self, form: ReleaseForm) -> Answer | None:
-        """The answer, if there is one; another question under the same id is an error."""
+        """Return the answer, if there is one; refuse another question under the same id."""
         if self.answer is not None and self.plan != _plan(form):
             raise RequestConflictError(
                 "this form was released already otherwise; a new question needs another form"
@@ -101,7 +97,7 @@ def _plan(form: ReleaseForm) -> str:
 
 
 class Releases:
-    """Where releases are priced and made. What the price has read of the data is kept for the release."""
+    """The place where releases are priced and made; data read for the price are kept for the release."""
 
     def __init__(self, ledger: Ledger | None, sources: Sources) -> None:
         self.ledger, self.sources = ledger, sources
@@ -110,7 +106,7 @@ class Releases:
         self._busy = threading.Lock()
 
     def price(self, form: ReleaseForm) -> Offer:
-        """The guarantee and its price, without making or charging anything."""
+        """Return the guarantee and its price; nothing is made or charged."""
         earlier_request, charge = self._check(form)
         if charge is not None and (earlier := charge.recall(form.plan())) is not None:
             guarantee = Guarantee.from_dict(earlier.guarantee)
@@ -131,7 +127,7 @@ class Releases:
         return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
 
     def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
-        """The release, charged before it leaves; the same request again gives the same one for nothing."""
+        """Return the release, charged before it leaves; a repeated request returns the same at no cost."""
         earlier_request, charge = self._check(form)
         if charge is None and not acknowledged:
             raise InvalidInputError(
@@ -157,7 +153,7 @@ class Releases:
             return answer
 
     def _read(self, form: ReleaseForm) -> BoundQuestion:
-        """The question put to the data, which are read and have the declared size."""
+        """Return the question bound to the data, which are read and have the declared size."""
         with form.fields_named(), open_source(self.sources.find(form.source)) as data:
             bound = BoundQuestion(form.question, form.declared_schema, data)
             declared = bound.request.declared_size
@@ -171,7 +167,7 @@ class Releases:
         return bound
 
     def _check(self, form: ReleaseForm) -> tuple[_Request, Charge | None]:
-        """The request and what pays for it, after all that can be said before the data are opened."""
+        """Return the request and its charge, after all checks that need no data."""
         check_request(form)
         asked, charge = form.checked_request, None
         if self.ledger is not None:
@@ -191,12 +187,12 @@ class Releases:
         return earlier_request, charge
 
     def label(self, request: str) -> str:
-        """The heading that was given to a release of this studio."""
+        """Return the heading of a release of this studio."""
         earlier = self._requests.get(request)
         return "" if earlier is None else earlier.label
 
     def find(self, dataset: str, request: str) -> Answer | None:
-        """A release that was made before, from the ledger or from here."""
+        """Return a release that was made before, from the ledger or from this studio."""
         if self.ledger is None:
             earlier = self._requests.get(request)
             return None if earlier is None else earlier.answer
@@ -220,7 +216,7 @@ class Releases:
 
 
 def _keep(cache: OrderedDict[str, Any], newest: str, most: int) -> None:
-    """Forgets the oldest beyond so many."""
+    """Forget the oldest entries beyond a number."""
     cache.move_to_end(newest)
     while len(cache) > most:
         cache.popitem(last=False)

@@ -101,14 +101,14 @@ class KeptSchema:
 
 
 def size_text(schema: Schema) -> str:
-    """What is said about the number of records."""
+    """Return what a schema says about the number of records."""
     if schema.n is None:
         return "n private"
     return "n read and published" if schema.n == PUBLIC else f"n = {schema.n:,}"
 
 
 def describe_column(name: str, column: Column) -> ColumnRow:
-    """What is declared about a column, for a reader."""
+    """Return what is declared about a column, for a reader."""
     if isinstance(column, Weight):
         return ColumnRow(name, "weight", f"at most {number_text(float(column.most))}", "", False)
     missing = "missing: an error"
@@ -141,7 +141,7 @@ def describe_column(name: str, column: Column) -> ColumnRow:
 
 
 def read_schema(text: str) -> Schema:
-    """The schema of a text within the limits of this page; its size is compared before it is parsed."""
+    """Return the schema of a text within the limits of this page; its length is checked first."""
     if len(text) > MAX_SCHEMA_TEXT:
         raise TooLargeError(
             f"the schema has {len(text):,} characters; at most {MAX_SCHEMA_TEXT:,} are read here: leave out "
@@ -164,7 +164,7 @@ def read_schema(text: str) -> Schema:
 
 
 def check_schema(schema: Schema) -> None:
-    """What a page can answer for in seconds."""
+    """Refuse a schema for which a page would not answer in seconds."""
     if len(schema.columns) > MAX_DECLARED:
         raise TooLargeError(f"columns: at most {MAX_DECLARED} here; {NO_LIMIT}")
     if isinstance(schema.n, int) and schema.n > MAX_N:
@@ -202,7 +202,7 @@ NO_LIMIT = "the command line has no such limit"
 
 
 def check_numbers(numbers: Iterable[float], label: str) -> None:
-    """Numbers that doubles tell apart."""
+    """Refuse numbers that are too large, too small or too far apart for doubles."""
     for number in numbers:
         if not (number == 0 or SMALLEST <= abs(number) <= LARGEST_NUMBER):
             raise InvalidInputError(
@@ -212,7 +212,7 @@ def check_numbers(numbers: Iterable[float], label: str) -> None:
 
 
 class Schemas:
-    """Every schema that may be chosen while a studio runs."""
+    """The schemas that may be chosen while a studio runs."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, KeptSchema] = OrderedDict()
@@ -242,23 +242,25 @@ class Schemas:
         return KeptSchema(digest, shown, text, schema)
 
     def list_recent(self) -> list[KeptSchema]:
-        """Those used last, one of each name, and the example."""
+        """Return the schemas used last, one of each name, and the example."""
         with self._busy:
             by_name = {schema.name: schema for schema in self._kept.values()}
             latest = sorted(by_name.values(), key=list(self._kept.values()).index, reverse=True)
         return [*latest[:MAX_LISTED], self.example]
 
     def find(self, identifier: str) -> KeptSchema:
-        """The schema that an address names."""
+        """Return the schema that an address names."""
         if identifier == self.example.identifier:
             return self.example
         with self._busy:
             if identifier in self._kept:
                 self._kept.move_to_end(identifier)
                 return self._kept[identifier]
-        raise FileError("this schema is not here any more: schemas end with the studio; declare it again")
+        raise FileError(
+            "this schema was not found: schemas are forgotten when the studio ends; declare it again"
+        )
 
     def of_source(self, source: str) -> KeptSchema | None:
-        """The schema that was declared last for a source of data."""
+        """Return the schema that was declared last for a source of data."""
         identifier = self._of_source.get(source)
         return None if identifier is None else self._kept.get(identifier)

@@ -56,7 +56,7 @@ def _templates() -> Environment:
 
 
 def percent(value: float) -> str:
-    """A share for people: 12.3 %, with more digits near 0 and 1."""
+    """Return a share as text, such as 12.3 %, with more digits near 0 and 1."""
     distance = min(value, 1 - value)
     digits = 1 if distance >= 0.001 or distance <= 0 else 3
     return f"{100 * value:.{digits}f} %"
@@ -92,10 +92,7 @@ class Studio:
         fragment: str = "",
         **context: Any,
     ) -> HTMLResponse:
-        """A page that shows its own problem; ``make`` fills in the rest and says its address.
-
-        Where a fragment is asked for, and there is one, it is shown alone.
-        """
+        """Return a page that shows its own problem; ``make`` fills in the context and returns the address."""
         alone, where, status, context["problem"] = bool(fragment) and is_fragment(request), "", 200, None
         try:
             where = make(context)
@@ -122,7 +119,7 @@ class Studio:
     # What goes wrong.
 
     def on_error(self, request: Request, error: Exception) -> Response:
-        """The page of an error of ours."""
+        """Return the page of one of our errors."""
         assert isinstance(error, DiscreetError)
         trouble = problem(error)
         if is_fragment(request):
@@ -130,7 +127,7 @@ class Studio:
         return self.page(request, "error.html", trouble.status, title=trouble.title, text=trouble.text)
 
     def on_status(self, request: Request, error: Exception) -> Response:
-        """The page of a request that no page answers."""
+        """Return the page of a request that has no route."""
         assert isinstance(error, HTTPException)
         title, text = STATUS.get(
             error.status_code, ("Malformed request", "It cannot be read; nothing was done.")
@@ -140,7 +137,7 @@ class Studio:
         return response
 
     def on_form(self, request: Request, error: Exception) -> Response:
-        """The page of a form that cannot be parsed, which Starlette before 1.8 passes on as it is."""
+        """Return the page of a form that cannot be parsed; Starlette before 1.8 raises its own error."""
         return self.on_status(request, HTTPException(400))
 
 
@@ -160,7 +157,7 @@ PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
 
 
 class Problem(NamedTuple):
-    """What is wrong, for a page; ``field`` is the one of its form that is at fault, where that is known."""
+    """What is wrong, for a page; ``field`` is the field of the form at fault, where that is known."""
 
     status: int
     title: str
@@ -169,7 +166,7 @@ class Problem(NamedTuple):
 
 
 def problem(error: DiscreetError) -> Problem:
-    """What a page says of an error. Messages of ours hold no data value; templates escape them."""
+    """Return the text of an error for a page; our messages hold no data value, and templates escape them."""
     status, title = next((status, title) for kind, status, title in PROBLEMS if isinstance(error, kind))
     text = str(error)
     if re.match(r"[a-z]+ ", text):  # a sentence; what begins with the name of a parameter stays as it is

@@ -38,7 +38,7 @@ MAX_NAME, MAX_LISTED = 200, 200
 
 @dataclass(frozen=True)
 class DataSource:
-    """A file, or a table of a database file. ``name`` is what people see."""
+    """A file, or a table of a database file; ``name`` is shown to people."""
 
     identifier: str
     name: str
@@ -48,7 +48,7 @@ class DataSource:
 
 
 class Sources:
-    """Everything that may be chosen while a studio runs."""
+    """The data that may be chosen while a studio runs."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder.resolve()
@@ -57,7 +57,7 @@ class Sources:
         self._private: _Private | None = None
 
     def keep(self, file: BinaryIO, name: str) -> DataSource:
-        """A copy of an upload that only this user can read, under a name of ours."""
+        """Copy an upload to a file that only this user can read, and return it as a source."""
         ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(e)), None)
         if ending is None:
             raise FileError(f"the ending of the file must be one of {' '.join(FORMATS)}")
@@ -73,21 +73,21 @@ class Sources:
         return self._uploads[identifier]
 
     def close(self) -> None:
-        """Removes every upload."""
+        """Remove all uploads."""
         if self._private is not None:
             self._private.remove()
         self._uploads.clear()
         self._private = None
 
     def list_all(self) -> list[DataSource]:
-        """The uploads, then the files and tables of the folder."""
+        """Return the uploads, then the files and tables of the folder."""
         return [*self._uploads.values(), *islice(self._in_folder(), MAX_FILES)]
 
     def find(self, identifier: str) -> DataSource:
         for source in self.list_all():
             if hmac.compare_digest(source.identifier.encode(), identifier.encode()):
                 return source
-        raise FileError("this file is not here any more: uploads end with the studio; choose it again")
+        raise FileError("this file was not found: uploads are removed when the studio ends; choose it again")
 
     def _in_folder(self) -> Iterator[DataSource]:
         if self.folder is None:
@@ -109,7 +109,7 @@ class Sources:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """A regular file of the folder; a link that leads out of it is none."""
+    """Return whether a path is a regular file in the folder; a link that leads out of it is not."""
     try:
         return path.is_file() and path.resolve().is_relative_to(folder)
     except OSError:
@@ -149,7 +149,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _try_lock(file: BinaryIO) -> bool:
-    """Takes the lock of a file that nobody holds; where there are no such locks, none is ever taken."""
+    """Lock a file that nobody holds; return False where the system has no such locks."""
     try:
         import fcntl
 
@@ -162,7 +162,7 @@ def _try_lock(file: BinaryIO) -> bool:
 @lru_cache(maxsize=200)
 @redact_errors
 def _tables(path: Path, changed: int, size: int) -> list[str]:
-    """The tables of a DuckDB file in this state; none if it is not one, or is in use by another program."""
+    """Return the tables of a DuckDB file; none if it is not one, or another program uses it."""
     try:
         with _duckdb(path) as connection:
             rows = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
@@ -208,7 +208,7 @@ def _check_header(source: DataSource) -> None:
 
 @contextmanager
 def open_source(source: DataSource) -> Iterator[Any]:
-    """What a question takes as data for this source. Messages show its name and never where it lies."""
+    """Yield the data of a source as a question takes them; messages show its name, never its path."""
     try:
         if source.table is None:
             _check_header(source)
@@ -224,9 +224,9 @@ def open_source(source: DataSource) -> Iterator[Any]:
 
 
 def columns(source: DataSource) -> list[tuple[str, str | None]]:
-    """Names of the columns, and their types where the format stores them; never a value.
+    """Return the names of the columns, and their types where the format stores them; never a value.
 
-    A CSV file has no schema: its names are its first line, and the types are not known.
+    The names of a CSV file are its first line, and its types are not known.
     """
     import duckdb
 

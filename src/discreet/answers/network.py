@@ -186,17 +186,20 @@ class NetworkRelease(Answer):
             for level in wanted:
                 if level not in values:
                     raise InvalidInputError(
-                        f"{name}: {level!r} is no level of {column!r}{nearest(str(level), map(str, values))}"
+                        f"{name}: {level!r} is not a value of {column!r}"
+                        f"{nearest(str(level), map(str, values))}"
                     )
             if not wanted:
-                raise InvalidInputError(f"{name}: no level of {column!r} is named")
+                raise InvalidInputError(
+                    f"{name}: the list of values of {column!r} is empty; name at least one"
+                )
             places[column] = np.array(sorted({values.index(level) for level in wanted}))
         return places
 
     def _levels_of(self, column: str) -> tuple[Any, ...]:
         if column not in self.levels:
             raise InvalidInputError(
-                f"{column!r} is no column of this network{nearest(str(column), self.levels)}"
+                f"{column!r} is not a column of this network{nearest(str(column), self.levels)}"
             )
         return self.levels[column]
 
@@ -274,7 +277,7 @@ class NetworkRelease(Answer):
         """
         names, condition = self._levels_of(column), self._known_places(given, "given")
         if column in condition:
-            raise InvalidInputError(f"given names {column!r}, whose distribution is asked for")
+            raise InvalidInputError(f"given must not name {column!r}, the column of the distribution")
         joint = self._chosen(size, seed).joint((column,), condition)
         return Quantity(joint / joint.sum(axis=1, keepdims=True), names)
 
@@ -506,5 +509,5 @@ class NetworkRelease(Answer):
         """Return the guarantee of all tables together, by composition."""
         for release in self.releases:
             if release.guarantee.protects != self.guarantee.protects:
-                raise ValueError("it claims another relation than its tables have")
+                raise ValueError("its relation is not that of its tables")
         return network_cost([release.guarantee for release in self.releases])

@@ -202,7 +202,7 @@ class Release(Bridged, Answer):
         if any(abs(count) > LARGEST for count in self.output.first):
             raise ValueError("its counts are too large")
         if (self.output.noisy is None) is self.built.keeps_noisy:
-            raise ValueError("noisy counts are there, or lacking, against what its mechanism publishes")
+            raise ValueError("it must have noisy counts if its mechanism publishes them, and only then")
 
     def cost(self) -> Guarantee:
         """Return the guarantee of the mechanism with these parameters."""

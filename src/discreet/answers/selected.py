@@ -71,7 +71,7 @@ class Selected(Answer):
 def _private(content: Mapping[str, Any]) -> Guarantee:
     guarantee = Guarantee.from_dict(content["guarantee"])
     if not guarantee.is_private:
-        raise ValueError("levels are selected privately, or not at all")
+        raise ValueError("selected levels must have a privacy guarantee")
     return guarantee
 
 
@@ -383,7 +383,7 @@ class SparseRelease(Selected):
             raise ValueError("the threshold is not that of the noise, or a count is below it")
         distinct = {*map(str, answer.levels)}
         if not len(distinct) == len(answer.levels) == len(answer.counts) <= answer.k:
-            raise ValueError("levels and counts differ in number, or a level is there twice")
+            raise ValueError("levels and counts must be equally many, and each level must occur once")
         if any(not isinstance(level, str | int | float) for level in answer.levels):
             raise ValueError("a level must be text, a number or a truth value")
         return answer

@@ -172,7 +172,7 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     """
     figure = answer.figure(level)
     if figure is None:
-        raise InvalidInputError("there is nothing to draw here; its parts may have pictures of their own")
+        raise InvalidInputError("this answer has nothing to draw; plot its parts instead")
     if figure.graph:
         return network(answer, ax)
     axes = _axes(ax)

@@ -110,7 +110,7 @@ class LogisticRelease(Answer):
         if not isinstance(made, dict) or not set(made) <= {*_SETTINGS, "radius"}:
             raise ValueError("the settings are malformed")
         if self.private is not self.guarantee.is_private:
-            raise ValueError("it is stamped otherwise than its guarantee says")
+            raise ValueError("its stamp contradicts its guarantee")
         if self.is_private and made["draws"] != len(self.coefficients):
             raise ValueError("it has another number of draws than its settings say")
 

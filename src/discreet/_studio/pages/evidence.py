@@ -37,7 +37,7 @@ _PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\.png")
 
 
 class _AuditArguments(NamedTuple):
-    """What is audited, read and within the limits of this page."""
+    """The arguments of an audit, within the limits of this page."""
 
     mechanism: str
     prior: tuple[float, ...]
@@ -48,7 +48,7 @@ class _AuditArguments(NamedTuple):
 
 @dataclass(frozen=True)
 class AuditQuestion:
-    """A mechanism with its parameters, whose law is to be enumerated; all as text."""
+    """A mechanism with its parameters to audit, all as text."""
 
     mechanism: str = "lattice"
     prior: str = "1, 1"
@@ -60,14 +60,14 @@ class AuditQuestion:
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Self:
-        """The fields that the form has; what else an address holds is ignored."""
+        """Read the fields of the form; ignore anything else in the address."""
         values = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         if any(len(text) > MAX_TEXT for text in values.values()):
             raise TooLargeError(f"a field has more than {MAX_TEXT} characters")
         return cls(**values)
 
     def address(self) -> str:
-        """The address of this question, without the fields that are as they are anyway."""
+        """Return the address of this question, without the fields that have their defaults."""
         usual = asdict(type(self)())
         query = urlencode([(name, text) for name, text in asdict(self).items() if text != usual[name]])
         return f"/audit?{query}" if query else "/audit"
@@ -82,7 +82,7 @@ class AuditQuestion:
         check_prior(prior, "prior")
         n, most = WHOLE.read(self.n, "n"), MAX_AUDIT_N[len(prior)]
         if not 1 <= n <= most:
-            raise TooLargeError(f"n: from 1 to {most} for so many levels here; {NO_LIMIT}")
+            raise TooLargeError(f"n={n} must be from 1 to {most} for {len(prior)} values here; {NO_LIMIT}")
         epsilon, options = check_epsilon(self.epsilon), {}
         if self.gamma.strip():
             options["gamma"] = SERIES.read(self.gamma, "gamma")[0]
@@ -100,7 +100,7 @@ class AuditQuestion:
         return _AuditArguments(self.mechanism, prior, n, epsilon, tuple(options.items()))
 
     def result(self) -> Audit:
-        """The audit; of two equal questions the second finds the first one's answer."""
+        """Return the audit; a repeated question is answered from the cache."""
         asked = self.arguments
         with _busy:
             return _audit_page(asked)

@@ -157,7 +157,7 @@ def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
 
 
 def _verify(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
-    """Whether it is sound, a text, and notes."""
+    """Return whether the ledger is sound, a sentence, and notes."""
     try:
         verification = ledger.verify()
     except LedgerError as error:
@@ -194,7 +194,7 @@ def _entry(studio: Studio, entry: Entry) -> dict[str, Any]:
 
 
 def _is_answer(result: bytes | None) -> bool:
-    """Whether there is a page for a stored result."""
+    """Return whether a stored result has a page."""
     try:
         document = DOCUMENTS[kind] if result and (kind := format_of(result.decode())) in DOCUMENTS else None
     except (CorruptReleaseError, UnicodeDecodeError):

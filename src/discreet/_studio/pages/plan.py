@@ -53,7 +53,7 @@ _busy = threading.Lock()
 
 @dataclass(frozen=True)
 class PlanForm(ReleaseForm):
-    """A question without data, the number of records, and the precision that is wanted; all as text."""
+    """A question without data, the number of records, and the wanted precision, all as text."""
 
     n: str = ""
     within: str = ""
@@ -62,7 +62,7 @@ class PlanForm(ReleaseForm):
 
     @classmethod
     def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
-        """The fields that the form has; a question that the schema allows where none was asked."""
+        """Read the fields of the form; a first question that the schema allows where none was asked."""
         available = schemas or Schemas()
         schema = available.find(given["schema"]) if given.get("schema") else available.list_recent()[0]
         kind = given.get("kind") or next(kind for kind in kinds() if can_be_planned(kind, schema.schema))
@@ -80,7 +80,7 @@ class PlanForm(ReleaseForm):
 
     @property
     def slider(self) -> str:
-        """Where the slider of ε stands: log10 ε, in the middle if there is no such ε."""
+        """The position of the slider, log10 ε; the middle if ε is not valid."""
         try:
             return f"{math.log10(as_epsilon(self.epsilon)):.2f}"
         except (DiscreetError, ValueError):
@@ -117,7 +117,7 @@ class PlanForm(ReleaseForm):
             )
 
     def inputs(self) -> list[Input]:
-        """The fields of the question but ε, which has a slider."""
+        """Return the fields of the question except ε, which has a slider."""
         return [field for field in super().inputs() if field.name != "epsilon"]
 
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
@@ -137,7 +137,7 @@ class PlanForm(ReleaseForm):
         return [*super().items(), *((name, text) for name, text in more if text)]
 
     def release(self, **given: Any) -> str:
-        """What was planned, with these ε and δ, as the address of the release form; data are chosen next."""
+        """Return the address of the release form with this question and these ε and δ."""
         paid = {name: str(value) for name, value in given.items() if value is not None}
         fields: dict[str, Any] = {
             "kind": self.kind,
@@ -156,7 +156,7 @@ class PlanForm(ReleaseForm):
         return f"{self.asks.title}: {', '.join(about.splitlines())[:80]}" if about else self.asks.title
 
     def python(self) -> str:
-        """The plan as a program."""
+        """Return the plan as a Python program."""
         cls, explicit = self.asks, self.question.explicit_fields()
         explicit.pop("epsilon", None)
         ours = cls.__module__.startswith("discreet.")
@@ -175,7 +175,7 @@ class PlanForm(ReleaseForm):
         )
 
     def command(self) -> str:
-        """The plan as a command; its schema is saved as schema.toml."""
+        """Return the plan as a command; its schema is saved as schema.toml."""
         more = [f"--n={self.records}", *([f"--guess={self.guess}"] if self.guess else [])]
         words = ["discreet", "plan", self.kind, "schema.toml", *more, *self.question.arguments()]
         return shlex.join(words) + "\n"
@@ -301,7 +301,7 @@ def _between(x: tuple[float, ...], y: list[float]) -> tuple[list[float], list[fl
 
 
 def _solve(form: PlanForm) -> dict[str, Any]:
-    """Which ε, and how many records, the wanted precision needs."""
+    """Return the ε, and the number of records, that the wanted precision needs."""
     plans: dict[str, Any] = {}
     schema = form.declared_schema
     wanted: dict[str, Any] = {"within": form.within, "of": form.of or None, "guess": form.guesses}

@@ -186,7 +186,7 @@ def _form_page(
 
 
 def _promise(guarantee: Guarantee) -> dict[str, Any]:
-    """ε in words, and the δ of the cases in which they do not hold."""
+    """Return ε in words, and the probability δ with which they do not hold."""
     epsilon = guarantee.exact_epsilon
     return {
         "meaning": meaning(guarantee) if epsilon else None,
@@ -195,7 +195,7 @@ def _promise(guarantee: Guarantee) -> dict[str, Any]:
 
 
 def _notebook(answer: Answer, label: str) -> bytes:
-    """A notebook that goes on from the release: it holds the document, and nothing of the data."""
+    """Return a notebook that starts from the release: it holds the document, and no data."""
     load = f"from discreet._documents.answer import load_answer\n\nanswer = load_answer({answer.to_json()!r})"
     free = "What is computed from here on costs no further budget."
     sources = [f"# {label or 'A private release'}\n\n{free}", load, "answer", "answer.to_frame()"]
@@ -219,11 +219,11 @@ def _found(studio: Studio, request: Request) -> tuple[Answer, str, str]:
     label = query.get("label", "")[:200] or studio.releases.label(name)
     answer = studio.releases.find(dataset, name)
     if answer is None:
-        raise FileError("this release is not here: one without a ledger is lost when the studio ends")
+        raise FileError("this release was not found: releases without a ledger are lost when the studio ends")
     return answer, label, _where(dataset, name, label)
 
 
 def _where(dataset: str, request: str, label: str) -> str:
-    """The query of a result's page."""
+    """Return the query of a result's page."""
     named = {"dataset": dataset, "request": request, "label": label}
     return urlencode({name: text for name, text in named.items() if text})
