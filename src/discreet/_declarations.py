@@ -230,21 +230,21 @@ class BinnedDomain(Domain):
         names[-1] = names[-1][:-1] + "]"
         for place in points:
             names[place] = f"{edges[place]:.15g}"
-        own = [*(["outside"] if outside else []), *(["missing"] if missing == "missing" else [])]
-        return cls((*names, *own), None, missing, tuple(edges), outside, tuple(points))
+        extra_levels = [*(["outside"] if outside else []), *(["missing"] if missing == "missing" else [])]
+        return cls((*names, *extra_levels), None, missing, tuple(edges), outside, tuple(points))
 
 
 _NUMERAL = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 def as_plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value it stands for; anything else as it is."""
+    """Return a NumPy scalar as the Python value it stands for, and anything else as it is."""
     numpy = sys.modules.get("numpy")
     return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
 
 
 def comparable(value: Any) -> Any:
-    """A number that compares by value; a decimal as the double next to it, as every engine has doubles."""
+    """Return a number that compares by value; a decimal as the nearest double, as in all engines."""
     if isinstance(value, float | Decimal):
         value = float(value)
         return value if math.isfinite(value) else None
@@ -308,9 +308,9 @@ def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
     return Fraction(str(value))  # the decimal that it prints as, also for a float of half the length
 
 
-_LONGEST_NUMBER = 8192
+_MAX_NUMBER_CHARACTERS = 8192
 _EXACT = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)")
-_MOST_BITS = 1000
+_MAX_BITS = 1000
 """Binary places before or behind the point: numbers are 0, or in size from 1e-300 to 1e300."""
 
 
@@ -319,11 +319,11 @@ def _show(value: Any) -> str:
 
 
 def _exact(text: str) -> Fraction:
-    """The number that a text stands for: ASCII digits, at most three of an exponent, and no underscores.
+    """Parse a number of ASCII digits, with at most three digits of exponent and without underscores.
 
-    Bounded before it is computed: the text ``"1e-99999999"`` stands for a number of a hundred million digits.
+    Its length is checked first: the text ``"1e-99999999"`` stands for a number of a hundred million digits.
     """
-    if len(text) > _LONGEST_NUMBER or not _EXACT.fullmatch(text):
+    if len(text) > _MAX_NUMBER_CHARACTERS or not _EXACT.fullmatch(text):
         raise ValueError
     return Fraction(text)
 
@@ -331,23 +331,28 @@ def _exact(text: str) -> Fraction:
 def as_rational(
     value: Any, name: str, low: int | None = None, high: int | None = None, tiny: bool = False
 ) -> Fraction:
-    """An exact number from a document, within bounds: the one parser of exact numbers.
+    """Parse an exact number from a document, within bounds; all exact numbers are parsed here.
 
     Parameters
     ----------
     value
         Text such as ``"1/3"`` or ``"2.5e-6"``, a whole number, or a fraction.
     name
-        What it is, for the message.
+        Name of the parameter in the message.
     low, high
         The least and the largest value that is allowed.
     tiny
         Whether numbers below 1e-300 are allowed: they are 0 as doubles, and only sums of budgets hold them.
 
+    Returns
+    -------
+    Fraction
+        The number.
+
     Raises
     ------
     InvalidInputError
-        If it is none, or outside of the bounds.
+        If it is not an exact number, or outside of the bounds.
     """
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | Fraction):
@@ -358,9 +363,9 @@ def as_rational(
             "must be an exact number such as '1/3' or '0.25'", parameter=name, value=value
         ) from None
     size = number.numerator.bit_length() - number.denominator.bit_length()
-    if size > _MOST_BITS:
+    if size > _MAX_BITS:
         raise InvalidInputError(f"{name} must be a number below 1e300")
-    if number and size < -_MOST_BITS and not (tiny or isinstance(value, Fraction)):
+    if number and size < -_MAX_BITS and not (tiny or isinstance(value, Fraction)):
         raise InvalidInputError(f"{name} must be 0, or at least 1e-300 in size")
     if (low is not None and number < low) or (high is not None and number > high):
         limits = f"at least {low}" if high is None else f"from {low} to {high}"
@@ -369,7 +374,7 @@ def as_rational(
 
 
 def as_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> float:
-    """A number of a document as a double: a JSON number and no text, within bounds."""
+    """Return a number of a document, which must be a JSON number and not text, as a double within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInputError("must be a number", parameter=name, value=value)
     if not low <= value <= high:
@@ -378,17 +383,17 @@ def as_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> 
 
 
 def as_reals(values: Any, name: str) -> Any:
-    """Numbers of a document, in lists that may be nested, as an array of doubles."""
+    """Return numbers of a document, in lists that may be nested, as an array of doubles."""
     import numpy as np
 
-    def checked(value: Any) -> Any:
-        return [checked(part) for part in value] if isinstance(value, list) else as_real(value, name)
+    def check_numbers(value: Any) -> Any:
+        return [check_numbers(part) for part in value] if isinstance(value, list) else as_real(value, name)
 
-    return np.array(checked(values), dtype=np.float64)
+    return np.array(check_numbers(values), dtype=np.float64)
 
 
 def people_assumption(at_most: int, unit: str | None = None) -> str:
-    """What every guarantee for people rests on, in words: who is one, and with how many records at most.
+    """State the assumption of a guarantee for people: who is a person, and with how many records at most.
 
     :func:`people_bound` reads the number back.
     """
@@ -402,9 +407,9 @@ _AT_MOST = re.compile(re.escape(_SEVERAL_EACH).replace(r"\{\}", "([1-9][0-9]{0,1
 
 
 def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | None:
-    """How many records of a person enter, as :func:`people_assumption` says it; None where nothing does.
+    """Return the number that :func:`people_assumption` states; None where nothing does.
 
-    Documents of 0.1.0 name the column of people there alone, so that without a ``unit`` any may stand.
+    Documents of 0.1.0 name the column of people only there, so without a ``unit`` any column is accepted.
     """
     whom = "a person is who has the same " if unit is None else f"a person is who has the same {unit!r}"
     for text in assumptions:
@@ -413,8 +418,8 @@ def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | N
             continue
         if mark + rest == _ONE_EACH:
             return 1
-        if said := _AT_MOST.fullmatch(mark + rest):
-            return int(said[1])
+        if match := _AT_MOST.fullmatch(mark + rest):
+            return int(match[1])
     return None
 
 

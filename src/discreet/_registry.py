@@ -1,7 +1,7 @@
-"""Which module has a thing that is known by its kind: loaded when it is first asked for.
+"""Registries of kinds: which module defines a thing, imported when it is first used.
 
-What ships is listed here by address; what others write says ``@MECHANISMS.register`` and the like.
-So a new kind is one file more, and nothing else has a list of kinds.
+What ships is listed here by address; extensions use ``@MECHANISMS.register`` and the like. So a new kind is
+one more file, and no other place lists kinds.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ Thing = TypeVar("Thing", bound=type)
 
 
 class Registry:
-    """Things of one sort by their kind; those that are ``withdrawn`` are read and no longer made."""
+    """Things of one sort by their kind; withdrawn kinds can be read but no longer made."""
 
     def __init__(
-        self, what: str, named_by: str, homes: dict[str, str], withdrawn: dict[str, str] | None = None
+        self, what: str, named_by: str, addresses: dict[str, str], withdrawn: dict[str, str] | None = None
     ) -> None:
         self.what = what
         self._named_by = named_by
-        self._homes = homes
+        self._addresses = addresses
         self._withdrawn = withdrawn or {}
         self._loaded: dict[str, Any] = {}
 
     def register(self, thing: Thing) -> Thing:
-        """A decorator: ``thing`` by its own kind from now on; two things of one kind are an error."""
+        """Register a class by its own kind; use it as a decorator. Two classes of one kind are an error."""
         kind = getattr(thing, self._named_by)
         home = f"{thing.__module__}:{thing.__qualname__}"
-        if self._homes.setdefault(kind, home) != home:
+        if self._addresses.setdefault(kind, home) != home:
             raise InvalidInputError(f"{self.what} {kind!r} exists already; choose another name")
         self._loaded[kind] = thing
         return thing
 
     def unregister(self, kind: str) -> None:
-        """Forget a kind that was registered; for tests and notebooks."""
+        """Remove a kind that was registered, for tests and notebooks."""
         self._loaded.pop(kind, None)
-        self._homes.pop(kind, None)
+        self._addresses.pop(kind, None)
 
     def __contains__(self, kind: object) -> bool:
-        return isinstance(kind, str) and kind in self._homes
+        return isinstance(kind, str) and kind in self._addresses
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
+        return iter(self._addresses)
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return len(self._addresses)
 
     def __getitem__(self, kind: str) -> Any:
         if not isinstance(kind, str):  # it may be data, given in the wrong place
@@ -58,25 +58,25 @@ class Registry:
         return self.reader(kind)
 
     def check_made(self, kind: str) -> None:
-        """Refuses a kind that is read, and no longer made."""
+        """Raise an error for a kind that can be read but no longer made."""
         if kind in self._withdrawn:
             raise InvalidInputError(
                 f"{self.what} {kind!r} is no longer made: documents that hold it are read, shown and verified"
             )
 
     def reader(self, kind: str) -> Any:
-        """The thing of a kind that a document names, also of one that is no longer made."""
-        homes = self._homes | self._withdrawn
-        if kind not in homes:
-            raise InvalidInputError(f"{self.what} {kind!r} is unknown{nearest(kind, self._homes)}")
+        """Return the thing of a kind that a document names, also of one that is no longer made."""
+        addresses = self._addresses | self._withdrawn
+        if kind not in addresses:
+            raise InvalidInputError(f"{self.what} {kind!r} is unknown{nearest(kind, self._addresses)}")
         if kind not in self._loaded:
-            module, _, name = homes[kind].partition(":")
+            module, _, name = addresses[kind].partition(":")
             self._loaded[kind] = getattr(import_module(module), name)
         return self._loaded[kind]
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every kind with its thing; loads all of them."""
-        return ((kind, self[kind]) for kind in list(self._homes))
+        """Yield every kind with its thing; imports all of them."""
+        return ((kind, self[kind]) for kind in list(self._addresses))
 
 
 CURVES = Registry(

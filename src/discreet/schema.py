@@ -2,7 +2,7 @@
 
 A column is a :class:`Category` (its values are listed), a :class:`Number` (its bounds are declared) or a
 :class:`Weight` (survey weights up to a declared bound). The :class:`Schema` adds what holds for all records:
-how many there are, whose they are, and whether an undeclared value stops an answer. Nothing here is ever read
+how many there are, whose they are, and whether an undeclared value stops an answer. Nothing in it is read
 from the data.
 """
 
@@ -46,9 +46,9 @@ DEFAULT_BINS = 10
 """Equal bins for the proportions of a number whose bins are not declared."""
 FINE_BINS = 100
 """Equal bins for the quantiles of a number whose bins are not declared and that is not whole."""
-MOST_LISTED = 10**6
+MAX_LISTED_CODES = 10**6
 """Codes that are listed one by one."""
-MOST_UNIT_BINS = 200
+MAX_UNIT_BINS = 200
 """Whole-number bounds no farther apart have one bin for each whole number, unless bins are declared."""
 
 
@@ -110,7 +110,7 @@ class Category:
         """The values as the engines count them."""
         if self.discovers:
             raise InvalidInputError("values='discover': which values there are is not known beforehand")
-        if isinstance(self.values, range) and len(self.values) > MOST_LISTED:
+        if isinstance(self.values, range) and len(self.values) > MAX_LISTED_CODES:
             raise InvalidInputError(
                 "are too many to be listed: with a private n, "
                 "options={'expected_false': 1} publishes only those that stand out",
@@ -124,7 +124,20 @@ class Category:
         return _show(self, [repr(shown)], ("other", "missing", "public", "label"))
 
     def to_dict(self) -> Any:
-        """The declaration as JSON and TOML values."""
+        """Return the declaration as JSON and TOML values.
+
+        Returns
+        -------
+        list or dict
+            A list where only values are declared.
+
+        Examples
+        --------
+        >>> Category(["no", "yes"]).to_dict()
+        ['no', 'yes']
+        >>> Category(["no", "yes"], missing="exclude").to_dict()
+        {'values': ['no', 'yes'], 'missing': 'exclude'}
+        """
         if isinstance(self.values, str):
             values: Any = self.values
         elif isinstance(self.values, range):
@@ -219,14 +232,29 @@ class Number:
         object.__setattr__(self, "atoms", tuple(map(_whole, atoms)))
 
     def domain(self, missing: Any, fine: bool = False) -> BinnedDomain:
-        """The bins as the engines count them; those of quantiles hold each atom apart.
+        """Return the bins as the engines count them; those of quantiles hold each atom apart.
 
         Parameters
         ----------
         missing
             What missing values count as: None, ``"exclude"`` or ``"bin"``.
-        fine : bool
-            The bins of quantiles instead of those of proportions.
+        fine
+            Whether to use the bins of quantiles instead of those of proportions.
+
+        Returns
+        -------
+        BinnedDomain
+            The bins.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``missing`` is something else.
+
+        Examples
+        --------
+        >>> Number(0, 100, bins=4).domain(None).levels
+        ('[0, 25)', '[25, 50)', '[50, 75)', '[75, 100]')
         """
         if missing is not None and missing not in (EXCLUDE, OWN_BIN):
             raise InvalidInputError(
@@ -240,8 +268,8 @@ class Number:
             after = {atom + 1 if self.whole else math.nextafter(atom, math.inf) for atom in points}
             edges = tuple(sorted({*map(float, edges), *points, *after}))
         places = [place for place, edge in enumerate(edges[:-1]) if edge in points]
-        own = "missing" if missing == OWN_BIN else missing
-        return BinnedDomain.of(edges, own, self.outside == OWN_BIN, places)
+        missing_level = "missing" if missing == OWN_BIN else missing
+        return BinnedDomain.of(edges, missing_level, self.outside == OWN_BIN, places)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -249,19 +277,31 @@ class Number:
         return float(self.low), float(self.high)
 
     def edges(self, fine: bool = False) -> tuple[float, ...]:
-        """Edges of the bins: the declared ones, or the documented grid.
+        """Return the edges of the bins: the declared ones, or the documented grid.
 
         Parameters
         ----------
-        fine : bool
-            The grid of quantiles instead of that of proportions, where no bins are declared.
+        fine
+            Whether to use the grid of quantiles instead of that of proportions, where no bins are declared.
+
+        Returns
+        -------
+        tuple of float
+            The edges.
+
+        Examples
+        --------
+        >>> Number(0, 100, bins=(0, 18, 65, 100)).edges()
+        (0, 18, 65, 100)
+        >>> len(Number(0, 100).edges()), len(Number(0, 100).edges(fine=True))
+        (11, 101)
         """
         if isinstance(self.bins, tuple):
             return self.bins
         low, high = self.bounds
         count = self.bins if isinstance(self.bins, int) else DEFAULT_BINS
         if self.bins is None and fine:
-            whole = low.is_integer() and high.is_integer() and high - low <= MOST_UNIT_BINS
+            whole = low.is_integer() and high.is_integer() and high - low <= MAX_UNIT_BINS
             count = max(2, round(high - low)) if whole else FINE_BINS
         return (*(low + (high - low) * i / count for i in range(count)), high)
 
@@ -270,7 +310,18 @@ class Number:
         return _show(self, [f"{self.low:g}", f"{self.high:g}"], names)
 
     def to_dict(self) -> Any:
-        """The declaration as JSON and TOML values."""
+        """Return the declaration as JSON and TOML values.
+
+        Returns
+        -------
+        list or dict
+            A pair where only bounds are declared.
+
+        Examples
+        --------
+        >>> Number(18, 95).to_dict(), Number(18, 95, unit="years").to_dict()
+        ([18, 95], {'low': 18, 'high': 95, 'unit': 'years'})
+        """
         rest = _rest(self, ("missing", "bins", "outside", "atoms", "whole", "public", "label", "unit"))
         ends = {"low": self.low, "high": self.high}
         return [self.low, self.high] if not rest else {**ends, **rest}
@@ -311,7 +362,18 @@ class Weight:
         return _show(self, [f"{self.most:g}"], ("label",))
 
     def to_dict(self) -> Any:
-        """The declaration as JSON and TOML values."""
+        """Return the declaration as JSON and TOML values.
+
+        Returns
+        -------
+        dict
+            The values.
+
+        Examples
+        --------
+        >>> Weight(4).to_dict()
+        {'weight': 4}
+        """
         return {"weight": self.most, **_rest(self, ("label",))}
 
 
@@ -398,7 +460,7 @@ class Schema:
                 parameter="strata",
                 value=self.strata,
             )
-        if len([1 for one in declared.values() if isinstance(one, Weight)]) > 1:
+        if len([1 for declaration in declared.values() if isinstance(declaration, Weight)]) > 1:
             raise InvalidInputError("only one column may be a Weight")
 
     def _check_people(self) -> None:
@@ -437,14 +499,14 @@ class Schema:
     def _check_sizes(self) -> None:
         if self.sizes is None:
             return
-        given: Mapping[str, Any] = self.sizes if isinstance(self.sizes, Mapping) else {}
-        public = [name for name, one in self.columns.items() if one.public]
-        if not isinstance(self.sizes, Mapping) or not set(given) <= set(public):
+        sizes: Mapping[str, Any] = self.sizes if isinstance(self.sizes, Mapping) else {}
+        public = [name for name, declaration in self.columns.items() if declaration.public]
+        if not isinstance(self.sizes, Mapping) or not set(sizes) <= set(public):
             values = {v for name in public for v in self.category(name).values}
-            if len(public) == 1 and isinstance(self.sizes, Mapping) and set(given) <= values:
-                given = {public[0]: given}
+            if len(public) == 1 and isinstance(self.sizes, Mapping) and set(sizes) <= values:
+                sizes = {public[0]: sizes}
             elif len(public) == 1 and isinstance(self.sizes, Sequence) and not isinstance(self.sizes, str):
-                given = {public[0]: self.sizes}
+                sizes = {public[0]: self.sizes}
             else:
                 raise InvalidInputError(
                     "must say by public column how many records each group has: "
@@ -452,8 +514,8 @@ class Schema:
                     parameter="sizes",
                     value=self.sizes,
                 )
-        found = {}
-        for column, by_group in given.items():
+        group_sizes = {}
+        for column, by_group in sizes.items():
             groups = list(self.category(column, "sizes").values)
             if not isinstance(by_group, Mapping | list | tuple):
                 raise InvalidInputError(f"sizes of {column!r} must name each of its groups, not {by_group!r}")
@@ -467,18 +529,18 @@ class Schema:
                 raise InvalidInputError(
                     f"sizes of {column!r} must name each of its groups: {', '.join(map(str, groups))}"
                 )
-            found[column] = MappingProxyType(
+            group_sizes[column] = MappingProxyType(
                 {group: as_integer(by_group[group], "sizes") for group in groups}
             )
         if self.n is None:
             raise InvalidInputError("sizes= publishes how many records there are: declare n too")
-        for column, counts in found.items():
+        for column, counts in group_sizes.items():
             if isinstance(self.n, int) and sum(counts.values()) != self.n:
                 raise InvalidInputError(
                     f"sizes of {column!r} add up to {sum(counts.values())}, but n={self.n}: "
                     "correct one of them"
                 )
-        object.__setattr__(self, "sizes", MappingProxyType(found))
+        object.__setattr__(self, "sizes", MappingProxyType(group_sizes))
 
     def __hash__(self) -> int:
         return hash(self.to_json())
@@ -497,17 +559,17 @@ class Schema:
 
     @property
     def relation(self) -> Relation:
-        """Which pairs of datasets every answer protects."""
+        """The relation between neighbouring datasets that every answer protects."""
         if self.n is None:
             return Relation.ADD_REMOVE
-        if any(one.public for _, one in self):
+        if any(column.public for _, column in self):
             return Relation.WITHIN_GROUP
         return Relation.REPLACE_ONE if self.person is None else Relation.REPLACE_PERSON
 
     @property
     def weight(self) -> str | None:
-        """The column of survey weights."""
-        return next((name for name, one in self if isinstance(one, Weight)), None)
+        """The name of the column of survey weights; None where there is none."""
+        return next((name for name, column in self if isinstance(column, Weight)), None)
 
     def __iter__(self) -> Iterator[tuple[str, Column]]:
         return iter(self.columns.items())
@@ -519,115 +581,338 @@ class Schema:
         return self.column(name)
 
     def column(self, name: Any, parameter: str = "column") -> Column:
-        """The declaration of a column; a misspelt name is an error that names the nearest one."""
+        """Return the declaration of a column.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        parameter
+            Name of the parameter in the message.
+
+        Returns
+        -------
+        Category, Number or Weight
+            The declaration.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is not declared; the message names the nearest column.
+
+        Examples
+        --------
+        >>> Schema({"age": (18, 95)}).column("age")
+        Number(18, 95)
+        """
         if not isinstance(name, str):
-            given = type(name).__name__  # not its value: it may be the data
-            raise InvalidInputError(f"{parameter} must be the name of a column, such as 'age', not a {given}")
+            type_name = type(name).__name__  # not its value: it may be the data
+            raise InvalidInputError(
+                f"{parameter} must be the name of a column, such as 'age', not a {type_name}"
+            )
         if name not in self.columns:
             raise InvalidInputError(
                 f"is not declared in the schema{nearest(name, self.columns)}", parameter=parameter, value=name
             )
-        found: Column = self.columns[name]
-        return found
+        column: Column = self.columns[name]
+        return column
 
     def only(self, parameter: str = "column") -> str:
-        """The name of the only column, where there is one."""
+        """Return the name of the only column.
+
+        Parameters
+        ----------
+        parameter
+            Name of the parameter in the message.
+
+        Returns
+        -------
+        str
+            The name.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is more than one column.
+
+        Examples
+        --------
+        >>> Schema({"age": (18, 95)}).only()
+        'age'
+        """
         if len(self.columns) != 1:
             raise InvalidInputError(f": say which column: {', '.join(self.columns)}", parameter=parameter)
         return next(iter(self.columns))
 
     def category(self, name: str, parameter: str = "column") -> Category:
-        """The declaration of a column of categories."""
-        found = self.column(name, parameter)
-        if isinstance(found, Number):
+        """Return the declaration of a column that must be a category.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        parameter
+            Name of the parameter in the message.
+
+        Returns
+        -------
+        Category
+            The declaration.
+
+        Raises
+        ------
+        InvalidInputError
+            If the column is not declared, or is not a category.
+
+        Examples
+        --------
+        >>> Schema({"smoker": ["no", "yes"]}).category("smoker").values
+        ('no', 'yes')
+        """
+        column = self.column(name, parameter)
+        if isinstance(column, Number):
             raise InvalidInputError(
-                f"is declared as numbers from {found.low:g} to "
-                f"{found.high:g}; declare its "
+                f"is declared as numbers from {column.low:g} to "
+                f"{column.high:g}; declare its "
                 f"values as a category: Category([…])",
                 parameter=parameter,
                 value=name,
             )
-        if isinstance(found, Weight):
+        if isinstance(column, Weight):
             raise InvalidInputError(
                 "is declared as a weight; name a category", parameter=parameter, value=name
             )
-        return found
+        return column
 
     def number(self, name: str, parameter: str = "column") -> Number:
-        """The declaration of a column of numbers."""
-        found = self.column(name, parameter)
-        if not isinstance(found, Number):
-            what = "a category" if isinstance(found, Category) else "a weight"
+        """Return the declaration of a column that must hold numbers.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        parameter
+            Name of the parameter in the message.
+
+        Returns
+        -------
+        Number
+            The declaration.
+
+        Raises
+        ------
+        InvalidInputError
+            If the column is not declared, or does not hold numbers.
+
+        Examples
+        --------
+        >>> Schema({"age": (18, 95)}).number("age").bounds
+        (18.0, 95.0)
+        """
+        column = self.column(name, parameter)
+        if not isinstance(column, Number):
+            what = "a category" if isinstance(column, Category) else "a weight"
             raise InvalidInputError(
                 f"is declared as {what}, not as numbers; declare its bounds: {{{name!r}: (0, 100)}}",
                 parameter=parameter,
                 value=name,
             )
-        return found
+        return column
 
     def missing(self, name: str) -> Any:
-        """What missing values of a column count as; left out where nothing was said and ``strict`` is off."""
+        """Return what missing values of a column count as.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+
+        Returns
+        -------
+        object
+            The declared value; ``"exclude"`` where none is declared and ``strict`` is off, else None.
+
+        Examples
+        --------
+        >>> Schema({"age": (18, 95)}, strict=False).missing("age")
+        'exclude'
+        """
         declared = self.column(name).missing
         return EXCLUDE if declared is None and not self.strict else declared
 
     def domain(self, name: str, parameter: str = "column") -> Domain:
-        """The values of a category, or the bins of a number, with what missing and other values count as."""
+        """Return the values of a category, or the bins of a number, as the engines count them.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        parameter
+            Name of the parameter in the message.
+
+        Returns
+        -------
+        Domain
+            The values, with what missing and other values count as.
+
+        Examples
+        --------
+        >>> Schema({"smoker": ["no", "yes"]}).domain("smoker").levels
+        ('no', 'yes')
+        """
         declared = self.column(name, parameter)
         if isinstance(declared, Number):
             return declared.domain(self.missing(name))
         return replace(self.category(name, parameter).domain, missing=self.missing(name))
 
     def label(self, name: str) -> str:
-        """The name of a column for readers."""
+        """Return the name of a column for readers of a report.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+
+        Returns
+        -------
+        str
+            Its label, or its name.
+
+        Examples
+        --------
+        >>> Schema({"q7": Category(["no", "yes"], label="Smoker")}).label("q7")
+        'Smoker'
+        """
         return (self[name].label or name) if name in self else name
 
     def select(self, *names: str) -> Schema:
-        """The schema of some columns only, and of what holds for all records."""
-        kept = {name: self.column(name) for name in dict.fromkeys(names)}
-        sizes = {name: counts for name, counts in (self.sizes or {}).items() if name in kept} or None
-        design = {name: column for name in ("strata", "cluster") if (column := getattr(self, name)) in kept}
+        """Return the schema of some columns only, with what holds for all records.
+
+        Parameters
+        ----------
+        *names
+            Names of columns.
+
+        Returns
+        -------
+        Schema
+            The smaller schema.
+
+        Examples
+        --------
+        >>> list(Schema({"age": (18, 95), "smoker": ["no", "yes"]}, n=100).select("age").columns)
+        ['age']
+        """
+        selected = {name: self.column(name) for name in dict.fromkeys(names)}
+        sizes = {name: counts for name, counts in (self.sizes or {}).items() if name in selected} or None
+        design = {
+            name: column for name in ("strata", "cluster") if (column := getattr(self, name)) in selected
+        }
         others = {"strata": None, "cluster": None, **design, "sizes": sizes}
-        return replace(self, columns=kept, **others)
+        return replace(self, columns=selected, **others)
 
     # Forms.
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as JSON and TOML values; what is at its default is left out."""
-        rest = _rest(self, tuple(one.name for one in fields(self) if one.name not in ("columns", "nameless")))
+        """Return the schema as JSON and TOML values, without what is at its default.
+
+        Returns
+        -------
+        dict
+            The values.
+
+        Examples
+        --------
+        >>> Schema({"age": (18, 95)}, n=100).to_dict()
+        {'n': 100, 'columns': {'age': [18, 95]}}
+        """
+        rest = _rest(
+            self, tuple(field.name for field in fields(self) if field.name not in ("columns", "nameless"))
+        )
         sizes = {
             "sizes": {c: {str(k): v for k, v in counts.items()} for c, counts in (self.sizes or {}).items()}
         }
         return {
             **rest,
             **(sizes if self.sizes else {}),
-            "columns": {name: one.to_dict() for name, one in self},
+            "columns": {name: column.to_dict() for name, column in self},
         }
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
-        """Read what :meth:`to_dict` wrote, or the ``[schema]`` table of a study file.
+        """Build a schema from what :meth:`to_dict` returned, or from the ``[schema]`` table of a study file.
 
-        A column with an empty list, as a template has it, is not declared.
+        Parameters
+        ----------
+        content
+            The values. A column with an empty list, as a template has it, is not declared.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no table of columns, or a key or value is not valid.
+
+        Examples
+        --------
+        >>> Schema.from_dict({"n": 100, "columns": {"age": [18, 95]}}).size
+        100
         """
         if not isinstance(content, Mapping) or not isinstance(content.get("columns"), Mapping):
             raise InvalidInputError(
                 "a schema needs a table of columns: [schema.columns] with lines such as "
                 'smoker = ["no", "yes"]'
             )
-        known = {one.name for one in fields(cls)} - {"nameless"}
+        names = {field.name for field in fields(cls)} - {"nameless"}
         for key in content:
-            if key not in known:
-                raise InvalidInputError(f"schema: {key!r} is unknown{nearest(key, known)}")
+            if key not in names:
+                raise InvalidInputError(f"schema: {key!r} is unknown{nearest(key, names)}")
         columns = {name: value for name, value in content["columns"].items() if value != []}
         return cls(**{**content, "columns": columns})
 
     def to_json(self) -> str:
-        """The schema as JSON text."""
+        """Return the schema as JSON text.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Examples
+        --------
+        >>> Schema({"age": (18, 95)}).to_json()
+        '{"columns": {"age": [18, 95]}}'
+        """
         return json.dumps(self.to_dict(), ensure_ascii=False, sort_keys=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what :meth:`to_json` wrote."""
+        """Read what :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            JSON text.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InvalidInputError
+            If the text is not a valid schema.
+
+        Examples
+        --------
+        >>> Schema.from_json('{"columns": {"age": [18, 95]}}').number("age").high
+        95
+        """
         try:
             return cls.from_dict(json.loads(text))
         except (ValueError, RecursionError) as error:
@@ -636,7 +921,23 @@ class Schema:
             raise InvalidInputError(f"the schema is not valid JSON: {error}") from None
 
     def to_toml(self) -> str:
-        """The schema as the text of a TOML file."""
+        """Return the schema as the text of a TOML file.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Examples
+        --------
+        >>> print(Schema({"smoker": ["no", "yes"], "age": (18, 95)}, n=100).to_toml())
+        n = 100
+        <BLANKLINE>
+        [columns]
+        smoker = ["no", "yes"]
+        age = [18, 95]
+        <BLANKLINE>
+        """
         content = self.to_dict()
         lines = [f"{_key(key)} = {_toml(value)}" for key, value in content.items() if key != "columns"]
         declared = [f"{_key(name)} = {_toml(value)}" for name, value in content["columns"].items()]
@@ -644,7 +945,29 @@ class Schema:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Read a TOML schema: the keys of a schema, and a table ``[columns]``; or all within ``[schema]``."""
+        """Read a TOML schema.
+
+        Parameters
+        ----------
+        text
+            TOML text with the keys of a schema and a table ``[columns]``, at the top or within ``[schema]``.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InvalidInputError
+            If the text is not a valid schema.
+
+        Examples
+        --------
+        >>> schema = Schema({"smoker": ["no", "yes"]}, n=100)
+        >>> Schema.from_toml(schema.to_toml()) == schema
+        True
+        """
         try:
             content = tomllib.loads(text)
         except (ValueError, RecursionError) as error:  # a number of too many digits, tables within tables
@@ -653,7 +976,25 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a schema from a ``.toml`` or ``.json`` file."""
+        """Read a schema from a file.
+
+        Parameters
+        ----------
+        path
+            A ``.toml`` or ``.json`` file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        FileError
+            If the file cannot be read.
+        InvalidInputError
+            If it is not a valid schema.
+        """
         file = Path(path)
         try:
             text = file.read_text("utf-8")
@@ -664,94 +1005,151 @@ class Schema:
         return cls.from_json(text) if file.suffix == ".json" else cls.from_toml(text)
 
     def __repr__(self) -> str:
-        rest = tuple(one.name for one in fields(self) if one.name not in ("columns", "nameless"))
+        rest = tuple(field.name for field in fields(self) if field.name not in ("columns", "nameless"))
         return _show(self, [f"{dict(self.columns)!r}"], rest)
 
     def __str__(self) -> str:
         lines = []
-        for name, one in self:
-            described = repr(one)
+        for name, column in self:
+            described = repr(column)
             lines.append(f"  {name}: {described if len(described) <= 90 else described[:89] + '…'}")
         size = "private" if self.n is None else "read and published" if self.n == PUBLIC else f"{self.n:,}"
         return "\n".join([f"Schema of {len(self.columns)} columns, n {size}, {self.relation}", *lines])
 
 
-def as_schema(given: SchemaLike) -> Schema:
-    """A schema from what a call gives: a Schema, a mapping of columns, a path, or one column's declaration.
+def as_schema(declaration: SchemaLike) -> Schema:
+    """Return a schema from a schema, a mapping of columns, a path, or the declaration of one column.
 
     Parameters
     ----------
-    given : Schema, mapping, path or declaration
+    declaration
         A list of values, or a pair of numbers, stands for a schema of one column.
+
+    Returns
+    -------
+    Schema
+        The schema.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing is declared, or a declaration is not valid.
 
     Examples
     --------
     >>> as_schema(("no", "yes")).only()
     'value'
+    >>> as_schema({"age": (18, 95)}).number("age").low
+    18
     """
-    if isinstance(given, Schema):
-        return given
-    if given is None:
+    if isinstance(declaration, Schema):
+        return declaration
+    if declaration is None:
         raise InvalidInputError(
             "schema is missing: declare what is public about the data, such as "
             "schema={'smoker': ['no', 'yes']}, "
             "or for one list of values schema=('no', 'yes')"
         )
-    if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".toml", ".json"))):
-        return Schema.load(given)
-    if isinstance(given, Mapping):
-        return Schema(given)
-    return Schema({VALUE: as_column(given, VALUE)}, nameless=True)
+    if isinstance(declaration, Path) or (
+        isinstance(declaration, str) and declaration.endswith((".toml", ".json"))
+    ):
+        return Schema.load(declaration)
+    if isinstance(declaration, Mapping):
+        return Schema(declaration)
+    return Schema({VALUE: as_column(declaration, VALUE)}, nameless=True)
 
 
-def as_column(given: Any, name: str) -> Column:
-    """The declaration of a column: as it is, or from a list of values, a pair of numbers or a mapping."""
-    if isinstance(given, Category | Number | Weight):
-        return given
+def as_column(declaration: Any, name: str) -> Column:
+    """Return the declaration of a column.
+
+    Parameters
+    ----------
+    declaration
+        A declaration, a list of values, a pair of numbers for bounds, or a mapping.
+    name
+        Name of the column, for the message.
+
+    Returns
+    -------
+    Category, Number or Weight
+        The declaration.
+
+    Raises
+    ------
+    InvalidInputError
+        If the declaration is not valid.
+
+    Examples
+    --------
+    >>> as_column(["no", "yes"], "smoker")
+    Category(['no', 'yes'])
+    >>> as_column((18, 95), "age")
+    Number(18, 95)
+    >>> as_column({"weight": 4}, "w")
+    Weight(4)
+    """
+    if isinstance(declaration, Category | Number | Weight):
+        return declaration
     try:
-        if isinstance(given, Mapping):
-            return _from_mapping(given, name)
-        if isinstance(given, str) and given != DISCOVER:
-            raise InvalidInputError(f"{given!r} must be a list of values, such as ['no', 'yes']")
-        if isinstance(given, Domain):
-            return Category(given.levels, given.other, given.missing)
-        if is_pair(given):
-            return Number(*given)
-        return Category(given)
+        if isinstance(declaration, Mapping):
+            return _from_mapping(declaration, name)
+        if isinstance(declaration, str) and declaration != DISCOVER:
+            raise InvalidInputError(f"{declaration!r} must be a list of values, such as ['no', 'yes']")
+        if isinstance(declaration, Domain):
+            return Category(declaration.levels, declaration.other, declaration.missing)
+        if is_pair(declaration):
+            return Number(*declaration)
+        return Category(declaration)
     except InvalidInputError as error:
         raise InvalidInputError(f"column {name!r}: {error}") from None
 
 
-def is_pair(given: Any) -> bool:
-    """Whether a shorthand is a pair of numbers, which stands for bounds."""
+def is_pair(declaration: Any) -> bool:
+    """Return whether a shorthand is a pair of numbers, which stands for bounds.
+
+    Parameters
+    ----------
+    declaration
+        The shorthand.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+
+    Examples
+    --------
+    >>> is_pair((18, 95)), is_pair(["no", "yes"])
+    (True, False)
+    """
     return (
-        isinstance(given, list | tuple)
-        and len(given) == 2
-        and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in given)
+        isinstance(declaration, list | tuple)
+        and len(declaration) == 2
+        and all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in declaration)
     )
 
 
-def _from_mapping(given: Mapping[str, Any], name: str) -> Column:
-    kinds = [kind for kind in _KINDS if kind in given]
+def _from_mapping(declaration: Mapping[str, Any], name: str) -> Column:
+    kinds = [kind for kind in _KINDS if kind in declaration]
     if len(kinds) != 1:
         raise InvalidInputError(
-            f"{dict(given)!r} must have values=[…] for a category, low and high for numbers, or weight=… for "
-            "survey weights"
+            f"{dict(declaration)!r} must have values=[…] for a category, low and high for numbers, or "
+            "weight=… for survey weights"
         )
-    made = _KINDS[kinds[0]]
-    content = dict(given)
-    if made is Weight:
+    column_type = _KINDS[kinds[0]]
+    content = dict(declaration)
+    if column_type is Weight:
         content["most"] = content.pop("weight")
-    known = {one.name for one in fields(made)}
+    names = {field.name for field in fields(column_type)}
     for key in content:
-        if key not in known:
-            raise InvalidInputError(f"{key!r} is unknown{nearest(key, known)}")
+        if key not in names:
+            raise InvalidInputError(f"{key!r} is unknown{nearest(key, names)}")
     codes = content.get("values")
     if isinstance(codes, Mapping) and set(codes) == {"from", "to"}:
         content["values"] = range(as_integer(codes["from"], "from"), as_integer(codes["to"], "to") + 1)
-    if made is Number and "high" not in content:
+    if column_type is Number and "high" not in content:
         raise InvalidInputError("high is missing: declare both bounds")
-    return made(**content)
+    return column_type(**content)
 
 
 def _check_flag(value: Any, name: str) -> None:
@@ -759,30 +1157,30 @@ def _check_flag(value: Any, name: str) -> None:
         raise InvalidInputError("must be True or False", parameter=name, value=value)
 
 
-def _check_texts(**given: Any) -> None:
-    for name, value in given.items():
+def _check_texts(**texts: Any) -> None:
+    for name, value in texts.items():
         if value is not None and not isinstance(value, str):
             raise InvalidInputError("must be a text", parameter=name, value=value)
 
 
-def _edges(given: Any) -> tuple[float, ...]:
+def _edges(bins: Any) -> tuple[float, ...]:
     try:
-        edges = tuple(_whole(float(edge)) for edge in given)
+        edges = tuple(_whole(float(edge)) for edge in bins)
     except (TypeError, ValueError):
         raise InvalidInputError(
-            "must be their number, or numbers in increasing order", parameter="bins", value=given
+            "must be their number, or numbers in increasing order", parameter="bins", value=bins
         ) from None
     if len(edges) < 3 or any(not a < b for a, b in pairwise(edges)):
         raise InvalidInputError(
             "must be at least three edges in increasing order, such as (0, 18, 65)",
             parameter="bins",
-            value=given,
+            value=bins,
         )
     return edges
 
 
 def _whole(value: float) -> float:
-    """The same number, as an int where it is whole: it prints and compares the same in JSON and TOML."""
+    """Return the number as an int where it is whole, so that JSON and TOML write it the same."""
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
@@ -795,16 +1193,16 @@ def _plain(value: Any) -> Any:
 
 
 def _rest(thing: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The fields that are not at their default, as JSON values."""
-    defaults = {one.name: one.default for one in fields(thing)}
-    found = {}
+    """Return the fields that are not at their default, as JSON values."""
+    defaults = {field.name: field.default for field in fields(thing)}
+    explicit = {}
     for name in names:
         value = getattr(thing, name)
         if value is not None and value != defaults[name]:
-            found[name] = (
+            explicit[name] = (
                 [_plain(item) for item in value] if isinstance(value, tuple) else _plain_or_map(value)
             )
-    return found
+    return explicit
 
 
 def _plain_or_map(value: Any) -> Any:
@@ -812,9 +1210,9 @@ def _plain_or_map(value: Any) -> Any:
 
 
 def _show(thing: Any, first: list[str], names: tuple[str, ...]) -> str:
-    defaults = {one.name: one.default for one in fields(thing)}
-    given = {name: getattr(thing, name) for name in names}
-    parts = [f"{name}={_unwrap(value)!r}" for name, value in given.items() if value != defaults[name]]
+    defaults = {field.name: field.default for field in fields(thing)}
+    values = {name: getattr(thing, name) for name in names}
+    parts = [f"{name}={_unwrap(value)!r}" for name, value in values.items() if value != defaults[name]]
     return f"{type(thing).__name__}({', '.join([*first, *parts])})"
 
 

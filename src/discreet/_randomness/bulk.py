@@ -35,22 +35,22 @@ _LARGEST_SUM = 1 << 62  # of 64-bit integers
 _DIGIT = 1024
 _TAIL = 24  # a table ends where e^{−24} is left; beyond it the law begins anew
 _WORD = 1 << 64
-_MOST_GAPS = 1 << 16  # at a time, so that 64 bits hold their sum
+_MAX_GAPS = 1 << 16  # at a time, so that 64 bits hold their sum
 
 
 def words(source: Source, count: int) -> WordArray:
-    """``count`` independent uniform words of 64 bits."""
+    """Draw ``count`` independent uniform words of 64 bits."""
     return np.frombuffer(source.bytes(8 * count), dtype="<u8")
 
 
 def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
-    """k independent G ≥ 0 with P(G ≥ g) = e^{−rate·g} exactly.
+    """Draw k independent G ≥ 0 with P(G ≥ g) = e^{−rate·g} exactly.
 
-    Where 64 bits may not hold it (rates below 2⁻³⁶) the array is one of Python ints.
+    For rates below 2⁻³⁶, where 64 bits may not hold it, the array has Python ints.
     """
     if rate < _SMALLEST_RATE:
-        one = rate.numerator, rate.denominator
-        return np.array([one_geometric(*one, source) for _ in range(k)], dtype=object)
+        ratio = rate.numerator, rate.denominator
+        return np.array([one_geometric(*ratio, source) for _ in range(k)], dtype=object)
     if rate * _DIGIT >= 8:
         table, jump = _tail_table(rate), ceil(_TAIL / rate)
         drawn = table.draw(k, source)
@@ -65,32 +65,32 @@ def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
 
 
 def two_sided_geometric(k: int, rate: Fraction, source: Source) -> IntArray:
-    """k independent X in ℤ with P(X = x) = tanh(rate/2) e^{−rate·|x|} exactly."""
+    """Draw k independent X in ℤ with P(X = x) = tanh(rate/2) e^{−rate·|x|} exactly."""
     both = geometric(2 * k, rate, source)
     return both[:k] - both[k:]
 
 
 def successes(trials: int, chance: Value, source: Source) -> IntArray:
-    """Which of so many independent trials succeed, each with an irrational probability below ½, exactly.
+    """Draw which of many independent trials succeed, each with an irrational probability below ½, exactly.
 
-    Trials with a probability of 1 − e^{−rate}, rational and hardly larger, need no more than the gaps
-    between those that succeed; of these each is kept with the quotient of the probabilities.
+    Trials with the rational, slightly larger probability 1 − e^{−rate} need only the gaps between successes;
+    each of these is accepted with the quotient of the two probabilities.
     """
     rate = round_up(above(enclose(lambda: -(-chance()).log1p())))
     keep = _Threshold(lambda: chance() / -ball(-rate).expm1())
     expected = int(trials * rate)
-    block = min(expected + 4 * isqrt(expected) + 4, _MOST_GAPS)
-    found, last = [np.empty(0, dtype=np.int64)], -1
+    block = min(expected + 4 * isqrt(expected) + 4, _MAX_GAPS)
+    blocks, last = [np.empty(0, dtype=np.int64)], -1
     while last < trials:
         places = last + np.cumsum(geometric(block, rate, source) + 1)
         last = int(places[-1])
-        found.append(places[places < trials].astype(np.int64))
-    candidates = np.concatenate(found)
+        blocks.append(places[places < trials].astype(np.int64))
+    candidates = np.concatenate(blocks)
     drawn, target = words(source, len(candidates)), np.uint64(keep.word)
-    kept = drawn < target
+    accepted = drawn < target
     for i in np.flatnonzero(drawn == target):
-        kept[i] = keep.exceeds(keep.word, source)
-    return candidates[kept]
+        accepted[i] = keep.exceeds(keep.word, source)
+    return candidates[accepted]
 
 
 def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:

@@ -1,4 +1,4 @@
-"""Exact draws of continuous laws on a grid: the cell that holds the draw, by inversion with enclosures."""
+"""Exact draws of continuous distributions on a grid: the cell of the draw, by inversion with enclosures."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from discreet._numerics.search import first_true
 from discreet._randomness.entropy import Source
 from discreet.errors import TooLargeError
 
-_MOST_PRECISION = 1 << 15
+_MAX_PRECISION_BITS = 1 << 15
 
 
 class Uniform:
-    """A real number, uniform on (0, 1), of which as many bits are drawn as it takes to decide something."""
+    """A uniform real number on (0, 1), of which as many bits are drawn as a decision needs."""
 
-    def __init__(self, source: Source, known: int | None = None, bits: int = 64) -> None:
-        """``known``: its first ``bits`` bits, where they are drawn already."""
+    def __init__(self, source: Source, first_bits: int | None = None, bits: int = 64) -> None:
+        """Start from its first ``bits`` bits: ``first_bits`` where they are drawn already."""
         self._source, self._bits = source, bits
-        self._known = source.below(1 << bits) if known is None else known
+        self._first_bits = source.below(1 << bits) if first_bits is None else first_bits
 
     def __float__(self) -> float:
-        """About where it lies; decides nothing."""
-        return (self._known + 0.5) / float(1 << self._bits)
+        """Return about where it lies; this decides nothing."""
+        return (self._first_bits + 0.5) / float(1 << self._bits)
 
     def more(self) -> None:
-        """Draws 64 more bits."""
-        self._known, self._bits = (self._known << 64) | self._source.below(1 << 64), self._bits + 64
+        """Draw 64 more bits."""
+        self._first_bits, self._bits = (self._first_bits << 64) | self._source.below(1 << 64), self._bits + 64
 
     def ends(self) -> tuple[Ball, Ball]:
-        """The numbers between which it lies, by the bits that are known."""
+        """Return the numbers between which it lies, by the bits drawn so far."""
         from flint import arb, fmpq
 
         scale = fmpq(1, 1 << self._bits)
-        return arb(self._known * scale), arb((self._known + 1) * scale)
+        return arb(self._first_bits * scale), arb((self._first_bits + 1) * scale)
 
     def number(self) -> Ball:
-        """The number, enclosed to about the working precision: the same one every time."""
+        """Enclose the number to about the working precision: the same number every time."""
         from flint import ctx
 
         while self._bits < ctx.prec - 64:
@@ -48,17 +48,17 @@ class Uniform:
         return low.union(high)
 
     def normal(self) -> Ball:
-        """Φ⁻¹ of it: the same standard normal number every time."""
+        """Return Φ⁻¹ of the number: the same standard normal number every time."""
         return -((2 * self.number()).erfcinv()) * ball(2).sqrt()
 
     def below(self, value: Callable[[], Ball], precision: int = 192) -> bool:
-        """Whether it is less than the number that ``value`` encloses, the better the more bits it works with.
+        """Return whether it is less than the number that ``value`` encloses.
 
-        Each is enclosed more narrowly until the comparison is certain.
+        Both are enclosed more narrowly until the comparison is certain.
         """
         from flint import ctx
 
-        while precision <= _MOST_PRECISION:
+        while precision <= _MAX_PRECISION_BITS:
             with ctx.workprec(precision):
                 number = value()
                 low, high = self.ends()

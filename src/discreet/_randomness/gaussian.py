@@ -122,7 +122,7 @@ def _table() -> tuple[FloatArray, FloatArray]:
 
 
 def taylor(at: Ball, terms: int) -> list[Ball]:
-    """Taylor coefficients of 2Φ(−x) at x = ``at``: q' = −2φ, and φ⁽ⁱ⁺¹⁾ = −xφ⁽ⁱ⁾ − iφ⁽ⁱ⁻¹⁾."""
+    """Return Taylor coefficients of 2Φ(−x) at x = ``at``: q' = −2φ, and φ⁽ⁱ⁺¹⁾ = −xφ⁽ⁱ⁾ − iφ⁽ⁱ⁻¹⁾."""
     density = (-at * at / 2).exp() * 2 / (2 * type(at).pi()).sqrt()
     derivatives = [(at / ball(2).sqrt()).erfc(), -density, at * density]
     for order in range(1, terms):
@@ -131,14 +131,14 @@ def taylor(at: Ball, terms: int) -> list[Ball]:
 
 
 def _decide(variance: Fraction, head: int, guess: int, source: Source) -> int:
-    """The integer m of a U of which the first 63 bits are ``head``, with as many further bits as it takes.
+    """Return the integer m of a U whose first 63 bits are ``head``, drawing as many further bits as needed.
 
-    ``guess`` says where to look first, nothing else.
+    ``guess`` only says where to look first.
     """
     uniform = Uniform(source, head, _BITS)
 
-    def reached(size: int) -> bool:
+    def is_reached(size: int) -> bool:
         """U ≥ q(size + ½)."""
         return not uniform.below(lambda: (ball(2 * size + 1) / ball(8 * variance).sqrt()).erfc())
 
-    return first_true(reached, guess)
+    return first_true(is_reached, guess)

@@ -99,18 +99,18 @@ class LogConcave:
         self._totals = list(accumulate(self.weights))
 
     def _theta(self, z: Sequence[Ball]) -> list[Ball]:
-        return [ball(own) + _dot(row, z) for own, row in zip(self._centre, self._scale, strict=True)]
+        return [ball(offset) + _dot(row, z) for offset, row in zip(self._centre, self._scale, strict=True)]
 
     def _at(self, z: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
-        """h and its gradient in z."""
-        found = self._exponent(self._theta(z))
-        if found is None:
+        """Return h and its gradient in z."""
+        evaluation = self._exponent(self._theta(z))
+        if evaluation is None:
             return None
-        value, slopes = found
+        value, slopes = evaluation
         return value, [_dot(column, slopes) for column in zip(*self._scale, strict=True)]
 
     def _with_better_bound(self, centre: Point, half: Point, within: _Box | None = None) -> _Box | None:
-        """A box with the better bound of its own tangent and that of the box that holds it.
+        """Return a box with the better bound of its own tangent and that of the box around it.
 
         None where there is no mass.
         """
@@ -119,9 +119,9 @@ class LogConcave:
         whole = [ball(c) + arb(0, 1) * ball(w) for c, w in zip(centre, half, strict=True)]
         if self._exponent(self._theta(whole)) is None:
             return None
-        found = self._at([ball(c) for c in centre])
-        known = found is not None and all(part.is_finite() for part in (found[0], *found[1]))
-        tangents = [(centre, *found)] if found is not None and known else []
+        evaluation = self._at([ball(c) for c in centre])
+        finite = evaluation is not None and all(part.is_finite() for part in (evaluation[0], *evaluation[1]))
+        tangents = [(centre, *evaluation)] if evaluation is not None and finite else []
         if within is not None and within.tangent is not None:
             tangents.append(within.tangent)
         best = _Box(centre, half, float("inf"), None)
@@ -181,15 +181,15 @@ class LogConcave:
                 return tuple(self._cell(point, axis, grid) for axis in range(self._d))
 
     def _share(self, point: Proposal, weight: int) -> Ball:
-        """The density over the envelope."""
+        """Return the density divided by the envelope."""
         z, density = point()
-        found = self._at(z)
-        if found is None:
+        evaluation = self._at(z)
+        if evaluation is None:
             return ball(0)
-        kept = (found[0] - ball(self._reference)).exp() * _SCALE / (weight * density)
-        if kept > 1:
+        ratio = (evaluation[0] - ball(self._reference)).exp() * _SCALE / (weight * density)
+        if ratio > 1:
             raise InvalidInputError("the exponent is not concave: no log-partition function")
-        return kept
+        return ratio
 
     def _cell(self, point: Proposal, axis: int, grid: Fraction) -> Fraction:
         number = enclosed_digits(lambda: self._theta(point()[0])[axis] / ball(grid), 0, _FIRST)

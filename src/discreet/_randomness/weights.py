@@ -48,16 +48,17 @@ class IntegerWeights:
         self._bounds = list(accumulate(sizes))
 
     def draw(self, source: Source) -> int:
-        """Index r with a probability proportional to its weight exactly.
+        """Draw an index r with a probability exactly proportional to its weight.
 
-        As if all m_r were 2⁵³, and then kept with probability m_r/2⁵³, which is at least a half.
+        An index is drawn as if all m_r were 2⁵³, and accepted with probability m_r/2⁵³, which is at least a
+        half.
         """
         while True:
             group = bisect_right(self._bounds, source.below(self._bounds[-1]))
             start, stop = self._groups[group]
-            found = int(self._order[start + source.below(stop - start)])
-            if source.below(1 << 53) < self._mantissa[found]:
-                return found
+            index = int(self._order[start + source.below(stop - start)])
+            if source.below(1 << 53) < self._mantissa[index]:
+                return index
 
 
 class IntegerSeparable:
@@ -126,21 +127,21 @@ def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _
 
 
 def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
-    """The possible sums of the left half when both halves sum to ``total``, with the weights of both."""
-    one, other = tree.parts
-    first, final = max(one.low, total - other.high), min(one.high, total - other.low)
-    left = one.values[first - one.low : final - one.low + 1]
-    start = total - final - other.low
-    right = other.values[start : start + len(left)]
+    """Return the possible sums of the left half if both halves sum to ``total``, and both halves' weights."""
+    left_tree, right_tree = tree.parts
+    first, final = max(left_tree.low, total - right_tree.high), min(left_tree.high, total - right_tree.low)
+    left = left_tree.values[first - left_tree.low : final - left_tree.low + 1]
+    start = total - final - right_tree.low
+    right = right_tree.values[start : start + len(left)]
     return first, left, right[::-1]
 
 
 def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
-    """A composition with probability ∝ the product of its weights, exactly: sums first, then their parts."""
+    """Draw a composition with probability ∝ the product of its weights, exactly: sums, then their parts."""
     if not tree.parts:
         return (total,)
     first, left, right = _split(tree, total)
     products = [x * y for x, y in zip(left, right, strict=True)]
     below = first + categorical(products, source)
-    one, other = tree.parts
-    return _descend(one, below, source) + _descend(other, total - below, source)
+    left_tree, right_tree = tree.parts
+    return _descend(left_tree, below, source) + _descend(right_tree, total - below, source)
