@@ -224,7 +224,7 @@ def test_groups_hide_their_sizes() -> None:
     with pytest.raises(InvalidInputError, match="by public column"):
         shorthand.groups(frame(RECORDS), sizes=(1, 1, 1), **options)
     with pytest.raises(InvalidInputError, match="private under add-remove"):
-        release.pooled()
+        release.pool()
 
 
 # ---- nothing but the noise depends on n --------------------------------------------------------------------

@@ -157,18 +157,18 @@ def test_a_table_is_pooled():
     columns = {"region": ("a", "b", "c", "d"), "vote": ("yes", "no")}
     for options in ({}, {"hidden": True, "mechanism": "geometric"}):
         table = shorthand.table(pd.DataFrame(rows), columns, epsilon=2.0, **options)
-        made = table.pooled("vote", given="region")
+        made = table.pool("vote", given="region")
         assert made.names == tuple(product(columns["region"], columns["vote"]))
-        assert len(table.pooled("region", given="vote").names) == 8
+        assert len(table.pool("region", given="vote").names) == 8
     short = pool_groups(
         noisy_groups([[9.0, -1.0], [3.0, 4.0], [8.0, 7.0]], noises.LatticeNoise(2.0), total=30), sweeps=90
     )
     assert np.all((short.interval(0.9)[0] < short.mean()) & (short.mean() < short.interval(0.9)[1]))
     with pytest.raises(InvalidInputError, match="region, vote"):
-        table.pooled("vote", given="sex")
+        table.pool("vote", given="sex")
     listed = shorthand.table(pd.DataFrame(rows).head(4), columns, epsilon=1.0, mechanism="ehd")
     with pytest.raises(InvalidInputError, match="no noisy counts"):
-        listed.pooled("vote", given="region")
+        listed.pool("vote", given="region")
 
 
 def test_bad_groups_are_refused():
@@ -196,7 +196,7 @@ def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
     data = pd.DataFrame({"region": ["a"] * 6 + ["b"] * 9, "answer": ["y", "n"] * 3 + ["y"] * 9})
     options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0, "sizes": (6, 9, 0)}
     made = shorthand.groups(data, outcome="answer", by="region", mechanism=mechanism, **options)
-    pool = made.pooled()
+    pool = made.pool()
     assert pool.names == tuple(product("abc", "yn"))
     low, high = pool.interval(0.9)
     assert np.all((low >= 0) & (low <= pool.mean()) & (pool.mean() <= high) & (high <= 1))
@@ -223,21 +223,21 @@ def test_more_levels_need_noisy_counts():
     options |= {"by": "region", "sizes": (6, 0)}
     made = shorthand.groups(data, outcome="answer", mechanism="ehd", **options)
     with pytest.raises(InvalidInputError, match="noisy counts"):
-        made.pooled()
+        made.pool()
     made = shorthand.groups(data, outcome="answer", mechanism="lsdim", **options)
-    assert made.pooled().mean().shape == (6,)
+    assert made.pool().mean().shape == (6,)
 
 
 def test_published_counts_are_pooled_and_drawn():
     values = [31, 19, 28, 22, 12, 38, 25, 25]
     published = discreet.noisy_counts(values, noise=("lattice", 4.0), total=200)
-    made = published.pooled("abcd", sizes=[50] * 4)
+    made = published.pool("abcd", sizes=[50] * 4)
     own = pool_groups(noisy_groups(np.reshape(values, (4, 2)), noises.LatticeNoise(4.0), [50] * 4), "abcd")
     np.testing.assert_array_equal(made.mean(), own.mean())
     rows = made.figure().rows
     assert [row.name for row in rows] == ["a", "b", "d", "c"]  # the share of the second value, in order
     with pytest.raises(InvalidInputError, match="3 groups"):
-        published.pooled("abc")
+        published.pool("abc")
 
 
 def test_displays_have_the_pooled_groups():
@@ -253,12 +253,12 @@ def test_displays_have_the_pooled_groups():
     assert sorted(cells[0] for cells in table.cells) == sorted(groups)
     figure = found.figure(0.9)
     assert [row.mean for row in figure.rows] == sorted(row.mean for row in figure.rows)
-    low, high = (end[1::2] for end in found.pooled().interval(0.9))
+    low, high = (end[1::2] for end in found.pool().interval(0.9))
     by_name = {row.name: row for row in figure.rows}
     assert [by_name[group].low for group in groups] == pytest.approx(list(low))
     assert [by_name[group].high for group in groups] == pytest.approx(list(high))
     assert "share strength" not in found.summary()
-    lines = str(found.pooled()).splitlines()
+    lines = str(found.pool()).splitlines()
     assert "share strength" in lines[0]
     assert [line.split()[0] for line in lines[4:8]] == list(groups)
     assert "share strength" in discreet.report([found], title="Votes")

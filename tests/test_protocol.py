@@ -65,7 +65,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "a table": lambda: asked(discreet.proportions, "smoker", "diet"),
     "groups of two values": lambda: asked(discreet.proportions, "smoker", by="region"),
     "groups of three values": lambda: asked(discreet.proportions, "diet", by="region"),
-    "pooled groups": lambda: asked(discreet.proportions, "smoker", by="region").pooled(),
+    "pooled groups": lambda: asked(discreet.proportions, "smoker", by="region").pool(),
     "discovered": lambda: discreet.proportions(
         {"word": ["a"] * 400 + ["b"] * 300}, "word", schema=HIDDEN, **DELTA
     ),

@@ -209,5 +209,5 @@ def test_answers_draw_themselves() -> None:
     assert printed.startswith("Percent of the column\n")
     assert printed.count(" %") == 4
     groups = discreet.noisy_counts([31, 19, 28, 22, 12, 38], noise=("lattice", 4.0), total=150)
-    pooled = groups.pooled(("north", "east", "south"), sizes=[50, 50, 50])
+    pooled = groups.pool(("north", "east", "south"), sizes=[50, 50, 50])
     assert {label.get_text() for label in pooled.plot().get_yticklabels()} == {"north", "east", "south"}

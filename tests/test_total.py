@@ -147,8 +147,8 @@ def test_shares_of_those_who_answered(options: dict[str, Any]) -> None:
         **options,
     )
     assert groups.shares().mean()[0] == pytest.approx([200 / 320, 90 / 320, 30 / 320], abs=0.08)
-    with pytest.raises(InvalidInputError, match="pooled needs how many"):
-        groups.pooled()
+    with pytest.raises(InvalidInputError, match="pool needs the number"):
+        groups.pool()
 
 
 @pytest.mark.slow

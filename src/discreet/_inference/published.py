@@ -87,7 +87,7 @@ class Published(Bridged):
             return AddRemovePosterior(self.values, alphas, noise=self.noise, total_prior=expected)
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
-    def pooled(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
+    def pool(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
         """Shares within groups that share strength: the values are rows of one group after the other.
 
         ``groups`` names them, ``sizes`` are their public numbers of records where those are known. Noise of

@@ -85,7 +85,7 @@ class ConditionalRelease(Answer):
             raise InvalidInputError(f"group {group!r} is not one of {self.groups!r}")
         return self.releases[self.groups.index(group)]
 
-    def pooled(self, seed: int = 0) -> Pooled:
+    def pool(self, seed: int = 0) -> Pooled:
         """Return the shares of all groups under a hierarchical model; this costs no further privacy.
 
         The shares of the groups are draws from one Dirichlet distribution, whose parameters are integrated
@@ -104,16 +104,25 @@ class ConditionalRelease(Answer):
         ------
         InvalidInputError
             If the sizes of the groups, or the numbers of records that have a value, are private.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> columns = {"smoker": ["no", "yes"], "region": discreet.Category(["north", "south"], public=True)}
+        >>> schema = discreet.Schema(columns, n=400, sizes={"region": {"north": 200, "south": 200}})
+        >>> data = {"smoker": ["no", "yes"] * 200, "region": ["north"] * 200 + ["south"] * 200}
+        >>> groups = discreet.proportions(data, "smoker", by="region", schema=schema, epsilon=1)
+        >>> groups.pool().names == groups.names
+        True
         """
         from discreet._inference.pooled import pool_groups, released_groups
 
         if self.sizes is None:
-            raise InvalidInputError(
-                "pooled needs the sizes of the groups, which are private under add-remove"
-            )
+            raise InvalidInputError("pool needs the sizes of the groups, which are private under add-remove")
         if any(release.leaves_out for release in self._nonempty):
             raise InvalidInputError(
-                "pooled needs how many of each group have a value, which missing='exclude' keeps private"
+                "pool needs the number of records with a value in each group, which missing='exclude' keeps "
+                "private"
             )
 
         parts = [
@@ -167,6 +176,16 @@ class ConditionalRelease(Answer):
         -------
         Shares
             With ``difference``, ``ratio`` and ``odds_ratio``. A group without records has draws of the prior.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> columns = {"smoker": ["no", "yes"], "region": discreet.Category(["north", "south"], public=True)}
+        >>> schema = discreet.Schema(columns, n=400, sizes={"region": {"north": 200, "south": 200}})
+        >>> data = {"smoker": ["no", "yes"] * 200, "region": ["north"] * 200 + ["south"] * 200}
+        >>> groups = discreet.proportions(data, "smoker", by="region", schema=schema, epsilon=1)
+        >>> groups.shares(size=500).draws.shape
+        (500, 2, 2)
         """
         from discreet._inference.comparisons import Shares
 
@@ -231,6 +250,16 @@ class ConditionalRelease(Answer):
         Returns
         -------
         Table
+
+        Examples
+        --------
+        >>> import discreet
+        >>> columns = {"smoker": ["no", "yes"], "region": discreet.Category(["north", "south"], public=True)}
+        >>> schema = discreet.Schema(columns, n=400, sizes={"region": {"north": 200, "south": 200}})
+        >>> data = {"smoker": ["no", "yes"] * 200, "region": ["north"] * 200 + ["south"] * 200}
+        >>> groups = discreet.proportions(data, "smoker", by="region", schema=schema, epsilon=1)
+        >>> len(groups.differences().cells)  # one for each value
+        2
         """
         return self._shares.differences(level)
 
@@ -374,7 +403,7 @@ class ConditionalRelease(Answer):
         if levels > 2 and len(self.groups) * levels > _MAX_POOLED_CELLS:
             return None
         try:
-            return self.pooled()
+            return self.pool()
         except (InvalidInputError, TooLargeError):
             return None
 

@@ -274,6 +274,15 @@ class NetworkRelease(Answer):
         ------
         InvalidInputError
             If a column or value is not in the network, or ``given`` names ``column``.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]}, n=400)
+        >>> data = {"sex": ["f", "m"] * 200, "smoker": ["no"] * 300 + ["yes"] * 100}
+        >>> answer = discreet.network(data, {"sex": [], "smoker": ["sex"]}, schema=schema, epsilon=1)
+        >>> answer.distribution("smoker", given={"sex": "f"}).names
+        ('no', 'yes')
         """
         names, condition = self._levels_of(column), self._known_places(given, "given")
         if column in condition:
@@ -293,6 +302,15 @@ class NetworkRelease(Answer):
         -------
         Quantity
             Its names are tuples: a value of each parent, then a value of the column.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]}, n=400)
+        >>> data = {"sex": ["f", "m"] * 200, "smoker": ["no"] * 300 + ["yes"] * 100}
+        >>> answer = discreet.network(data, {"sex": [], "smoker": ["sex"]}, schema=schema, epsilon=1)
+        >>> answer.conditional("smoker").names
+        (('f', 'no'), ('f', 'yes'), ('m', 'no'), ('m', 'yes'))
         """
         axes = [self._levels_of(name) for name in (*self.parents.get(column, ()), column)]
         drawn = self._draw.tables[column]

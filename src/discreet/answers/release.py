@@ -219,6 +219,14 @@ class Release(Bridged, Answer):
         -------
         Likelihood
             With ``log_prob``, its gradient, and draws of the true counts.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> smokers = discreet.proportions(["no"] * 700 + ["yes"] * 300, schema=("no", "yes"), epsilon=1)
+        >>> likelihood = smokers.likelihood()  # n is private, so its parameters are rates
+        >>> bool(likelihood.log_prob([700.0, 300.0]) > likelihood.log_prob([300.0, 700.0]))
+        True
         """
         return likelihood_of(self.built, self.output.counts, self.output.noisy)
 
@@ -464,6 +472,15 @@ class Release(Bridged, Answer):
         Returns
         -------
         Quantity
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=4000)
+        >>> data = {"smoker": ["no", "yes"] * 2000, "sex": ["f"] * 2000 + ["m"] * 2000}
+        >>> table = discreet.proportions(data, "smoker", "sex", schema=schema, epsilon=1)
+        >>> bool(0.5 < table.ratio("yes", ("m", "f"), given="sex").mean() < 2)
+        True
         """
         return self.shares(self._outcome(given), given).ratio(value, between)
 
@@ -561,6 +578,14 @@ class Release(Bridged, Answer):
         """Return the distribution of a number that was released in bins, with its cdf and quantiles.
 
         Values that are not bins, such as one for missing values, are left out.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"age": discreet.Number(0, 90, bins=(0, 30, 60, 90))}, n=400)
+        >>> ages = discreet.proportions({"age": [10, 40, 50, 70] * 100}, "age", schema=schema, epsilon=1)
+        >>> ages.distribution().quantiles((0.25, 0.5)).mean().shape
+        (2,)
         """
         from discreet._inference.quantiles import BinnedDistribution, Bins
 
@@ -609,7 +634,7 @@ class Release(Bridged, Answer):
         """The last joint draws, by size and seed."""
         return {}
 
-    def pooled(self, outcome: str, given: str, seed: int = 0) -> Pooled:
+    def pool(self, outcome: str, given: str, seed: int = 0) -> Pooled:
         """Return the shares of one column within the groups of the other under a hierarchical model.
 
         This is for a table of two columns. The sizes of the groups are private and are integrated out.
@@ -631,20 +656,27 @@ class Release(Bridged, Answer):
         ------
         InvalidInputError
             If these are not the two columns of the table, or the mechanism publishes no noisy counts.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=400)
+        >>> data = {"smoker": ["no", "yes"] * 200, "sex": ["f"] * 200 + ["m"] * 200}
+        >>> table = discreet.proportions(data, "smoker", "sex", schema=schema, epsilon=1)
+        >>> table.pool("smoker", given="sex").mean().shape
+        (4,)
         """
         from discreet._inference.pooled import noisy_groups, pool_groups
 
         axes = self._axes()
         if len(axes) != 2 or {outcome, given} != set(axes):
-            raise InvalidInputError(
-                f"pooled takes the two columns of a table, and there are: {', '.join(axes)}"
-            )
+            raise InvalidInputError(f"pool takes the two columns of a table, which has: {', '.join(axes)}")
         carried = self.built.count_noise(self.counts, self.noisy)
         if carried is None:
             raise InvalidInputError(f"{self.mechanism} publishes no noisy counts, which pooling needs")
         if self.leaves_out:
             raise InvalidInputError(
-                "pooled needs how many have a value, which missing='exclude' keeps private"
+                "pool needs the number of records that have a value, which missing='exclude' keeps private"
             )
         rows = np.reshape(carried.values, [len(levels) for levels in axes.values()])
         rows = rows if given == next(iter(axes)) else rows.T
@@ -671,6 +703,15 @@ class Release(Bridged, Answer):
         -------
         Shares
             With ``difference``, ``ratio``, ``odds_ratio`` and ``probability`` between two groups.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=400)
+        >>> data = {"smoker": ["no", "yes"] * 200, "sex": ["f"] * 200 + ["m"] * 200}
+        >>> table = discreet.proportions(data, "smoker", "sex", schema=schema, epsilon=1)
+        >>> table.shares("smoker", given="sex").groups
+        ('f', 'm')
         """
         return self.joint(size, seed).shares(outcome, given)
 

@@ -113,6 +113,13 @@ class Audit:
         ------
         InvalidInputError
             If ``epsilon`` is negative.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> result = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+        >>> round(result.delta(0.5), 6)
+        0.0
         """
         if not epsilon >= 0:
             raise InvalidInputError("must be at least 0", parameter="epsilon", value=epsilon)
@@ -161,6 +168,13 @@ class Audit:
         ------
         InvalidInputError
             If the audit covers the decoded counts alone, because the noisy ones are published beside them.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> result = audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+        >>> result.guarantee().epsilon
+        0.5
         """
         if not self.everything:
             raise InvalidInputError(

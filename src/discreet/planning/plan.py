@@ -46,6 +46,13 @@ class Plan:
         Names, half-widths and the noise's shares.
     within : float or None
         The half-width that ε or n was solved for.
+
+    Examples
+    --------
+    >>> from discreet import Proportions, Schema
+    >>> made = plan(Proportions("smoker"), Schema({"smoker": ["no", "yes"]}, n=2000), epsilon=1)
+    >>> made.n, made.epsilon, made.title()
+    (2000, 1.0, 'Plan for n = 2,000, ε = 1')
     """
 
     question: Question
@@ -434,7 +441,15 @@ class BudgetShare:
 
 @dataclass(frozen=True)
 class Split:
-    """A budget divided among questions before any data are opened; made by ``Study.split``."""
+    """A budget divided among questions before any data are opened; made by ``Study.split``.
+
+    Examples
+    --------
+    >>> asked = {"smokers": {"columns": "smoker"}, "sex": {"columns": "sex"}}
+    >>> schema = Schema({"smoker": ["no", "yes"], "sex": ["f", "m"]}, n=2000)
+    >>> split(asked, schema, Fraction(1)).spent
+    Fraction(1, 1)
+    """
 
     shares: tuple[BudgetShare, ...]
     epsilon: Fraction

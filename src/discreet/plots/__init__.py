@@ -230,6 +230,15 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import discreet
+    >>> schema = discreet.Schema({"sex": ["f", "m"], "smoker": ["no", "yes"]}, n=400)
+    >>> data = {"sex": ["f", "m"] * 200, "smoker": ["no"] * 300 + ["yes"] * 100}
+    >>> answer = discreet.network(data, {"sex": [], "smoker": ["sex"]}, schema=schema, epsilon=1)
+    >>> sorted(text.get_text() for text in network(answer).texts if text.get_text())
+    ['sex', 'smoker']
     """
     axes, figure = _axes(ax), answer.figure()
     places = {name: (across, -depth) for name, (across, depth) in figure.places().items()}

@@ -169,6 +169,13 @@ class Program:
         A statement of the ``model`` block.
     data : dict
         The values of the data.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> smokers = discreet.proportions(["no"] * 70 + ["yes"] * 30, schema=("no", "yes"), epsilon=1)
+    >>> sorted(observe(smokers.likelihood()).data)
+    ['k', 'scale', 'z']
     """
 
     functions: str

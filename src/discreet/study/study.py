@@ -57,6 +57,13 @@ class StudyPrice:
         The price of all other questions together.
     account : Account
         The budget and what was spent of it.
+
+    Examples
+    --------
+    >>> study = Study({"smoker": ["no", "yes"] * 50}, Schema({"smoker": ["no", "yes"]}, n=100), epsilon=1)
+    >>> print(study.price([{"id": "smokers", "columns": "smoker", "epsilon": 0.4}]))
+    smokers   ε = 0.4 (replace-one)
+    Together ε = 0.4; spent ε = 0 of ε = 1: fits.
     """
 
     guarantees: Mapping[str, Guarantee]
@@ -363,6 +370,13 @@ class Study:
         Returns
         -------
         Fit
+
+        Examples
+        --------
+        >>> schema = Schema({"hours": (0, 80), "age": (18, 95)}, n=1000)
+        >>> study = Study("survey.csv", schema, epsilon=2, delta="1e-6")  # simulated: there is no ledger
+        >>> study.regress("hours ~ age", epsilon=1).names
+        ('Intercept', 'age')
         """
         from discreet.questions.regress import Regress
 
@@ -403,6 +417,13 @@ class Study:
         Returns
         -------
         Answer
+
+        Examples
+        --------
+        >>> schema = Schema({"smoker": ["no", "yes"]}, n=100)
+        >>> study = Study("survey.csv", schema, epsilon=1, delta="1e-5")
+        >>> study.draw("smoker", epsilon=0.5, delta="1e-6").is_private  # simulated: there is no ledger
+        False
         """
         from discreet.questions.draw import Draw
 
@@ -715,6 +736,13 @@ class Study:
         Returns
         -------
         StudyResult
+
+        Examples
+        --------
+        >>> study = Study("survey.csv", Schema({"smoker": ["no", "yes"]}, n=100), epsilon=1)
+        >>> _ = study.proportions("smoker", epsilon=0.5, id="smokers")
+        >>> list(study.result().answers)
+        ['smokers']
         """
         questions = {name: question for name, (question, _) in self._answered.items()}
         answers = {name: answer for name, (_, answer) in self._answered.items()}
@@ -742,6 +770,13 @@ class Study:
         ------
         FileError
             If the JSON document would replace a file that is not a study.
+
+        Examples
+        --------
+        >>> study = Study("survey.csv", Schema({"smoker": ["no", "yes"]}, n=100), epsilon=1)
+        >>> _ = study.proportions("smoker", epsilon=0.5)
+        >>> study.report(title="Smoking").startswith("<!DOCTYPE html>")
+        True
         """
         result = self.result(title)
         if path is None:
@@ -817,6 +852,11 @@ def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping
     ------
     InvalidInputError
         If an id is missing, malformed or used twice.
+
+    Examples
+    --------
+    >>> [name for name, question in by_id([{"id": "a"}, {"id": "b"}])]
+    ['a', 'b']
     """
     seen = set()
     for index, question in enumerate(questions, 1):
@@ -914,6 +954,29 @@ def read_study(path: str | Path) -> StudyFile:
         If the file cannot be read.
     InvalidInputError
         If a table, key or question is malformed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> text = '''
+    ... [study]
+    ... data = "survey.csv"
+    ... epsilon = 1
+    ... [schema]
+    ... n = 100
+    ... [schema.columns]
+    ... smoker = ["no", "yes"]
+    ... [[question]]
+    ... id = "smokers"
+    ... columns = "smoker"
+    ... epsilon = 0.5
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "study.toml")
+    ...     _ = path.write_text(text)
+    ...     study = read_study(path)
+    >>> study.title, len(study.questions)
+    ('study', 1)
     """
     path = Path(path)
     try:
