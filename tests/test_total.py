@@ -415,7 +415,7 @@ def test_a_line_that_is_no_json_counts_as_missing(tmp_path: Path, line: str) -> 
         assert counted(path) == (0, 5, 1)
     array = tmp_path / "t.json"
     array.write_text('[{"a": "yes"}]')
-    with pytest.raises(InvalidInputError, match=r"does not go with \.json files"):
+    with pytest.raises(InvalidInputError, match=r"cannot be used with \.json files"):
         counted(array)
 
 
