@@ -165,9 +165,9 @@ def test_relations_never_mix() -> None:
 
 
 def test_nothing_to_compose_and_wrong_things() -> None:
-    with pytest.raises(InvalidInputError, match="nothing to compose"):
+    with pytest.raises(InvalidInputError, match="guarantees must not be empty"):
         compose([])
-    with pytest.raises(InvalidInputError, match="not a Guarantee"):
+    with pytest.raises(InvalidInputError, match="must be Guarantee objects"):
         compose([0.5])  # type: ignore[list-item]
     for count in (0, -1, 1.5, True):
         with pytest.raises(InvalidInputError, match="count"):

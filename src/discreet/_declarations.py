@@ -1,4 +1,4 @@
-"""What is declared before any data is opened: relations, domains and numbers, all checked at this door."""
+"""Declarations made before any data are opened: relations, domains and numbers, all checked here."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def as_relation(relation: Any) -> Relation:
         return Relation(relation)
     except ValueError:
         raise InvalidInputError(
-            f"is none of {', '.join(Relation)}", parameter="relation", value=relation
+            f"must be one of {', '.join(Relation)}", parameter="relation", value=relation
         ) from None
 
 
 def as_unit(unit: Any, relation: Relation) -> str | None:
-    """The key column of those whom a relation protects; None where these are single records, or unnamed.
+    """Return the column that identifies those whom a relation protects; None for records, or if unnamed.
 
-    Of ``replace-nearby`` it is how near: ``"within 5"``.
+    For ``replace-nearby`` it says how near: ``"within 5"``.
     """
     if unit is None:
         if relation is Relation.REPLACE_NEARBY:
@@ -225,7 +225,7 @@ class BinnedDomain(Domain):
     def of(
         cls, edges: Sequence[float], missing: str | None, outside: bool = False, points: Sequence[int] = ()
     ) -> BinnedDomain:
-        """The domain of these edges; ``missing`` is None, ``"exclude"`` or ``"missing"``."""
+        """Build the domain of these edges; ``missing`` is None, ``"exclude"`` or ``"missing"``."""
         names = [f"[{a:.15g}, {b:.15g})" for a, b in pairwise(edges)]
         names[-1] = names[-1][:-1] + "]"
         for place in points:
@@ -268,7 +268,7 @@ def _as_truth(level: Any) -> bool | None:
 
 
 def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
-    """The privacy budget as an exact rational: a float means the decimal number that it prints as."""
+    """Return the privacy budget as an exact rational; a float means the decimal number that it prints as."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
         raise InvalidInputError(
             "must be a number, a string such as '0.8' or '4/5', or a Fraction", parameter=name, value=value
@@ -447,7 +447,7 @@ def as_target_delta(delta: EpsilonLike, instead: str) -> Fraction:
 
 
 def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[float, ...]:
-    """Dirichlet prior parameters: k positive reals; one number stands for all k when k is known."""
+    """Return Dirichlet prior parameters: k positive reals; one number stands for all k when k is known."""
     if isinstance(prior, numbers.Real):
         if k is None:
             raise InvalidInputError(
@@ -490,7 +490,7 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
 
 
 def as_integer(value: Any, name: str) -> int:
-    """An exact Python int from any integer type, or from a float that is one."""
+    """Return an exact Python int from any integer type, or from a float that is whole."""
     if isinstance(value, bool):
         raise InvalidInputError("must be a whole number", parameter=name, value=value)
     try:
@@ -507,7 +507,7 @@ def as_integer(value: Any, name: str) -> int:
 
 
 def as_float(value: Any) -> float:
-    """A number as a double; for what is none that which compares with nothing."""
+    """Return a number as a double; NaN, which compares with nothing, for anything else."""
     try:
         return math.nan if isinstance(value, bool | str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -523,7 +523,7 @@ def as_positive(value: Any, name: str, why: str = "") -> int:
 
 
 def as_size(n: Any) -> int:
-    """A number of records."""
+    """Return a number of records."""
     return as_positive(n, "n", ": there are no data to protect")
 
 
@@ -540,7 +540,7 @@ def check_hidden_size(n: Any, person: Any) -> None:
 
 
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
-    """Counts of the k levels as exact ints that are non-negative and sum to n where it is public."""
+    """Return the counts of k levels as exact ints, non-negative and with sum n where it is public."""
     if isinstance(counts, Mapping):
         raise InvalidInputError("counts must be a sequence in the order of the levels, not a mapping")
     # Here and below an error is raised where none is being handled: what quoted a private number would hang
@@ -570,7 +570,7 @@ def _whole_numbers(counts: Iterable[Any]) -> tuple[int, ...] | None:
 
 
 def as_exact(value: Any, name: str) -> Fraction:
-    """A finite real number as the rational that it is (a float: its exact binary value)."""
+    """Return a finite real number as an exact rational (a float: its exact binary value)."""
     if isinstance(value, bool) or value is None:
         raise InvalidInputError(f"{name} must be a number")
     exact = _rational_value(value)
@@ -587,7 +587,7 @@ def _rational_value(value: Any) -> Fraction | None:
 
 
 def as_numbers(data: Any) -> FloatArray:
-    """Public records as an array of doubles."""
+    """Return public records as an array of doubles."""
     import numpy as np
 
     try:
@@ -599,7 +599,7 @@ def as_numbers(data: Any) -> FloatArray:
 def as_bounds(
     bounds: Any, what: str, smallest: float = -math.inf, name: str = "bounds"
 ) -> tuple[float, float]:
-    """Declared bounds (low, high) of one record, low < high."""
+    """Return declared bounds (low, high) of one record, low < high."""
     if bounds is None:
         raise InvalidInputError(
             f"bounds are missing: declare them for {what}, bounds=(low, high), from what is publicly known; "

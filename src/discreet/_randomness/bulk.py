@@ -94,10 +94,11 @@ def successes(trials: int, chance: Value, source: Source) -> IntArray:
 
 
 def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
-    """v in ℤᵏ with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2) exactly, in O(k): the difference of two compositions.
+    """Draw v in ℤᵏ with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2) exactly, in O(k).
 
-    A and B are geometric vectors of rate ε/2, given that they have the same sum m. A is drawn freely and kept
-    with probability p(m)/max p for p the law of its sum, about 0.7; B is then a uniform composition of m.
+    It is the difference of two geometric vectors A and B of rate ε/2, given that they have the same sum m. A
+    is drawn freely and accepted with probability p(m)/max p, where p is the distribution of its sum: about
+    0.7. B is then a uniform composition of m.
     """
     if k == 2:
         first = two_sided_geometric(1, epsilon, source)

@@ -77,7 +77,7 @@ OS_ENTROPY = OSEntropy()
 
 
 def private_source(entropy: Any = None) -> OSEntropy:
-    """The source of a private draw: the operating system's, and nothing that could be replayed."""
+    """Return the source of a private draw: the operating system, never anything that could be replayed."""
     if entropy is None or type(entropy) is OSEntropy:
         return OS_ENTROPY
     raise NotPrivateError(

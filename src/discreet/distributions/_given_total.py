@@ -38,7 +38,7 @@ class GivenTotal:
         return GivenTotal(self._values, self._noise, self.prior[self.inverse].tolist(), n)
 
     def check(self) -> None:
-        """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
+        """Raise TooLargeError where too many counts are possible."""
         self._law.check()
 
     @cached_property
@@ -62,19 +62,19 @@ class GivenTotal:
         return [self.distinct_marginals[i] for i in self.inverse]
 
     def medians(self) -> FloatArray:
-        """Interpolated medians of the true counts, for each level."""
+        """Return interpolated medians of the true counts, for each level."""
         medians = [start + interpolated_median(p) for start, p in self.distinct_marginals]
         return np.maximum(medians, 0.0)[self.inverse]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
-        """Joint draws, shape (size, k)."""
+        """Draw true counts jointly, of shape (size, k)."""
         draws = np.empty((size, len(self.inverse)), dtype=np.int64)
         draws[:, np.argsort(self.inverse, kind="stable")] = self._law.draw(size, rng)[0]
         return draws
 
 
 def interpolated_median(mass: FloatArray) -> float:
-    """The median of a law on 0, 1, …, each mass spread evenly over a unit around its place."""
+    """Return the median of a distribution on 0, 1, …, with each mass spread evenly over a unit interval."""
     cumulative = np.cumsum(mass)
     at = int(np.searchsorted(cumulative, 0.5))
     below = float(cumulative[at - 1]) if at else 0.0

@@ -85,7 +85,7 @@ class Entry:
 
     @property
     def scope(self) -> Scope:
-        """Whom the dataset counts from this entry on."""
+        """The relation and unit of the dataset from this entry on."""
         relation, _, unit = self.relation.partition(":")
         return Relation(relation), unit or None
 
@@ -95,7 +95,7 @@ class Entry:
         return "." in self.time
 
     def with_hash(self) -> Entry:
-        """The same entry with its hash."""
+        """Return the same entry with its hash."""
         return replace(self, hash=digest(canonical(self._content())))
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Entry:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Entry:
-        """Reads :meth:`to_dict`; the result may be bytes already."""
+        """Build an entry from what :meth:`to_dict` returned; the result may be bytes already."""
         amounts = {name: Budget.from_dict(content[name]) for name in _AMOUNTS}
         result = content["result"]
         if isinstance(result, str):
@@ -117,13 +117,13 @@ class Entry:
         return cls(**{**content, **amounts, "result": result})
 
     def row(self) -> dict[str, Any]:
-        """The entry as columns: nested values as canonical text, the result as bytes."""
+        """Return the entry as columns: nested values as canonical text, the result as bytes."""
         values: dict[str, Any] = {**self.to_dict(), "result": self.result}
         return {**values, **{name: canonical(values[name]) for name in _NESTED if values[name] is not None}}
 
     @classmethod
     def from_row(cls, row: Mapping[Any, Any]) -> Entry:
-        """Reads what :meth:`row` wrote and checks its hash: no state is taken from a damaged row."""
+        """Build an entry from what :meth:`row` returned, and check its hash: a damaged row is never used."""
 
         def read() -> Entry | None:
             nested = {name: read_json(row[name]) for name in _NESTED if row[name] is not None}
@@ -187,7 +187,7 @@ def check_chain(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) -> str | None:
-    """Which rule of the book the entry breaks, given the newest entry of its dataset."""
+    """Return the rule that the entry breaks, given the newest entry of its dataset; None if it is sound."""
     if not entry.cap.unit or {entry.charged.unit, entry.spent.unit} != {entry.cap.unit}:
         return "its amounts are in different units"
     if entry.relation.partition(":")[0] not in list(Relation):
@@ -257,7 +257,7 @@ def _document(result: bytes) -> Mapping[str, Any] | None:
 
 
 def covers(scope: Scope, guarantee: Guarantee) -> bool:
-    """Whether a budget for this relation and unit takes the guarantee as it is."""
+    """Return whether a budget for this relation and unit accepts the guarantee as it is."""
     relation, unit = scope
     return guarantee.relation.implies(relation) and guarantee.unit == unit
 
@@ -291,7 +291,7 @@ def scope_after(dataset: str, scope: Scope, guarantee: Guarantee) -> Scope:
 
 
 def export_lines(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """A header, a line per entry, and the digest of all that; each line is canonical JSON."""
+    """Yield a header, a line for each entry, and the digest of all of them; each line is canonical JSON."""
     whole = hashlib.sha256(_HEADER)
     yield _HEADER
     count = 0
@@ -310,7 +310,7 @@ _HEADER = _line({"format": "discreet/ledger", "version": FORMAT_VERSION})
 
 
 def read_export(lines: Iterable[bytes]) -> Iterator[Entry]:
-    """The entries of an export. Every byte counts: what is not written as we write it is refused."""
+    """Yield the entries of an export; a line that is not written exactly as here is refused."""
     whole = hashlib.sha256(_HEADER)
     source = iter(lines)
     if next(source, b"") != _HEADER:

@@ -163,7 +163,7 @@ class Store:
         self._lock = threading.RLock()
 
     def close(self) -> None:
-        """Closes idle connections; the next call opens new ones."""
+        """Close idle connections; the next call opens new ones."""
         with self._lock:
             if self._engine is not None:
                 self._engine.dispose()

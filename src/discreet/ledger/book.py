@@ -955,5 +955,8 @@ def _as_bytes(result: bytes | str) -> bytes:
         raise InvalidInputError("compute must return bytes or text; nothing was charged")
     content = result.encode() if isinstance(result, str) else result
     if len(content) > MAX_BYTES:
-        raise TooLargeError(f"the result has more than {MAX_BYTES >> 20} MB, which no ledger keeps")
+        raise TooLargeError(
+            f"the result has more than {MAX_BYTES >> 20} MB, the most that a ledger stores; ask for fewer "
+            "levels or draws"
+        )
     return content

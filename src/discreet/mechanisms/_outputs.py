@@ -1,4 +1,4 @@
-"""What a mechanism gives away: an output, the noise in it, its exact loss where that has a closed form."""
+"""The output of a mechanism, the noise in it, and its exact privacy loss where that has a closed form."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Output:
 
 
 class CountNoise(NamedTuple):
-    """What was published of the counts: values, and the law of the noise that they carry; for inference."""
+    """Published counts and the distribution of the noise in them, for inference."""
 
     values: tuple[int, ...]
     noise: Noise

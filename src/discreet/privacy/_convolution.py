@@ -45,7 +45,7 @@ _MAX_UNCUT_LENGTH = 2048  # laws up to this length are not cut
 
 
 class Losses(NamedTuple):
-    """A discrete law of the privacy loss: P-masses of the losses (first + i)·Δ, and of an infinite one."""
+    """A discrete distribution of the privacy loss: P-masses of (first + i)·Δ, and of an infinite loss."""
 
     masses: FloatArray
     first: int
@@ -53,7 +53,7 @@ class Losses(NamedTuple):
 
 
 def discretise(curve: Curve, reach: float, step: float) -> Losses:
-    """The pessimistic discrete law of a profile on the grid of multiples of ``step``, up to ``reach``."""
+    """Round a profile up to a discrete distribution on multiples of ``step``, up to ``reach``."""
     if curve.response is not None:
         return _response(curve.end, float(curve.response[1]), step)
     if step > 700.0:  # one cell is beyond the doubles: every loss above 0 counts as infinite
@@ -81,12 +81,12 @@ def discretise(curve: Curve, reach: float, step: float) -> Losses:
 
 
 def _changes(falls: FloatArray) -> FloatArray:
-    """By how much each fall is steeper than the next; after the last h is flat: the rest is infinite loss."""
+    """Return by how much each slope is steeper than the next; beyond the last, the rest is infinite loss."""
     return np.asarray(falls - np.append(falls[1:], 0.0))
 
 
 def _response(loss: float, infinite: float, step: float) -> Losses:
-    """Losses ±ε on the grid: a mass between two points goes to both such that P and Q keep their masses."""
+    """Put losses ±ε on the grid; a mass between two points is split such that P and Q keep their masses."""
     number = max(1, math.ceil(loss / step))
     number += number * step < loss  # what lies beyond the last point would be moved down to it
     masses = np.zeros(2 * number + 1)
@@ -102,11 +102,11 @@ def _response(loss: float, infinite: float, step: float) -> Losses:
 
 
 def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
-    """Indices of the lower convex hull of points with increasing x, ends included."""
+    """Return the indices of the lower convex hull of points with increasing x, ends included."""
     hull: list[int] = []
 
     def above(index: int) -> bool:
-        """Whether the last point kept lies on or above the line from the one before to this one."""
+        """Return whether the last point of the hull is on or above the line between its neighbours."""
         a, b = hull[-2:]
         return bool((y[b] - y[a]) * (x[index] - x[b]) >= (y[index] - y[b]) * (x[b] - x[a]))
 
@@ -118,7 +118,7 @@ def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def grid(spent: Sequence[tuple[Curve, int]]) -> tuple[list[tuple[Losses, int]], float]:
-    """Every profile on one grid that is fine enough and on which the whole composition fits."""
+    """Put every profile on one grid that is fine enough and that holds the whole composition."""
     tail = _TAIL_MASS / sum(count for _, count in spent)
     parts = [(curve, count, _reach(curve, tail)) for curve, count in spent]
     whole = math.fsum(2 * reach * count for _, count, reach in parts)
@@ -224,7 +224,7 @@ class _Law:
 
 
 class Composition:
-    """Curves, each spent ``count`` times, as one law of the loss: upper bounds on δ(ε), and ε of a δ."""
+    """Curves, each spent ``count`` times, as one distribution of the loss: bounds on δ(ε) and ε(δ)."""
 
     def __init__(self, spent: Sequence[tuple[Curve, int]]) -> None:
         self._parts, self._step = grid(spent)
@@ -302,7 +302,7 @@ class Composition:
         return -math.expm1(finite) * (1 + 1e-12)
 
     def delta(self, epsilon: float) -> float:
-        """An upper bound on δ(ε)."""
+        """Return an upper bound on δ(ε)."""
         if self._nothing:
             return 1.0
         bounds = [self._delta(epsilon, tilt) for tilt in self._laws]
@@ -312,7 +312,7 @@ class Composition:
         return min(value for value, _ in [*bounds, self._delta(epsilon, tilt)])
 
     def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
-        """An upper bound on δ(ε) from the law at one tilt, and how much of it is allowance for errors."""
+        """Return an upper bound on δ(ε) from one tilt, and how much of it is an allowance for errors."""
         law, log_scale = self._law(tilt)
         step = self._step
         steps = min(epsilon / step * (1 - 1e-15), 1e300)  # infinite where the step is far below ε
@@ -342,7 +342,7 @@ class Composition:
         return min(1.0, self._infinite + value), slack + rounding * finite
 
     def epsilon(self, delta: float) -> float:
-        """An ε with δ(ε) ≤ ``delta``, about the least; infinite where none was found."""
+        """Return about the least ε with δ(ε) ≤ ``delta``; infinite where there is none."""
         if self._nothing or self._infinite >= delta:
             return math.inf
         wanted = math.log(delta - self._infinite)

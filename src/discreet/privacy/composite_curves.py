@@ -120,7 +120,7 @@ class Largest(_Derived):
 
     def __post_init__(self) -> None:
         if not self.curves:
-            raise InvalidInputError("the largest of no curves is no curve")
+            raise InvalidInputError("curves must have at least one curve")
 
     @property
     def inner(self) -> tuple[Curve, ...]:
@@ -366,9 +366,7 @@ class Tabulated(Curve):
             and 0 <= self.epsilons[0] <= self.epsilons[-1] < math.inf
             and all(0 <= delta <= 1 for delta in self.deltas)
         ):
-            raise InvalidInputError(
-                "a table of a profile needs increasing epsilons from 0 on, and deltas in [0, 1]"
-            )
+            raise InvalidInputError("epsilons must increase from 0 on, with one delta in [0, 1] for each")
 
     @property
     def max_order(self) -> float:
@@ -440,7 +438,7 @@ class Composed(Curve):
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise InvalidInputError("a composition of no curves is no curve")
+            raise InvalidInputError("parts must have at least one curve")
         for _, count in self.parts:
             _as_count(count, "count")
 

@@ -274,7 +274,9 @@ class Odometer:
 
 def _check_guarantee(guarantee: object) -> None:
     if not isinstance(guarantee, Guarantee):
-        raise InvalidInputError(f"{type(guarantee).__name__} is not a Guarantee; give mechanism.guarantee")
+        raise InvalidInputError(
+            f"guarantees must be Guarantee objects, not {type(guarantee).__name__}; pass mechanism.guarantee"
+        )
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
@@ -286,7 +288,7 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
             "guarantees must be a list of guarantees, such as [mechanism.guarantee]"
         ) from None
     if not parts:
-        raise InvalidInputError("there is nothing to compose: give at least one guarantee")
+        raise InvalidInputError("guarantees must not be empty; give at least one guarantee")
     for part in parts:
         _check_guarantee(part)
     units = {part.unit for part in parts}

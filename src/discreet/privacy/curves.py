@@ -178,14 +178,19 @@ class Curve(ABC):
         Approximate(epsilon=Fraction(1, 2), delta=Fraction(0, 1))
         """
         if _too_deep(content):
-            raise InvalidInputError(f"a privacy curve is nested more than {_MAX_NESTING} deep")
+            raise InvalidInputError(
+                f"a privacy curve must not be nested more than {_MAX_NESTING} levels deep"
+            )
         parameters = dict(content)
         kind = parameters.pop("kind")
         if not isinstance(kind, str) or kind not in CURVES:
             raise InvalidInputError(f"a privacy curve of kind {kind!r} is unknown; update discreet")
         family: type[Curve] = CURVES[kind]
         if is_dataclass(family) and set(parameters) != {part.name for part in fields(family)}:
-            raise InvalidInputError(f"a privacy curve of kind {kind!r} has a part too many or too few")
+            raise InvalidInputError(
+                f"a privacy curve of kind {kind!r} must have exactly the fields "
+                f"{', '.join(part.name for part in fields(family))}"
+            )
         return family._build(parameters)
 
     @classmethod

@@ -105,7 +105,9 @@ class Guarantee:
         object.__setattr__(self, "is_private", finite or self.curve is not None)
         for text in (self.basis, *self.assumptions):
             if not (isinstance(text, str) and text.isprintable()):
-                raise InvalidInputError("basis and assumptions must be text without control characters")
+                raise InvalidInputError(
+                    "basis and assumptions must be text without control characters; remove them"
+                )
 
     @property
     def epsilon(self) -> float:
@@ -384,7 +386,7 @@ class Guarantee:
         cost = cost.stated_for(self)
         claimed, actual = self.curve, cost.effective_curve
         if claimed is not None and claimed not in (actual, cost.curve) and not _is_above(claimed, actual):
-            raise InvalidInputError("it claims another privacy curve than what it publishes has")
+            raise InvalidInputError("it claims a privacy curve that is not that of what it publishes")
         if self.exact_epsilon is None or self._is_dominated_by(cost):
             return
         if actual.work > _MAX_SECONDS or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):
