@@ -22,7 +22,7 @@ from discreet._inference._likelihoods import (
     likelihood,
     noises,
 )
-from discreet._inference._likelihoods.bridging import ENOUGH
+from discreet._inference._likelihoods.bridging import LARGEST_EXPANSION_ERROR
 from discreet._inference._likelihoods.transform import Transform
 from discreet.errors import InvalidInputError
 from evidence.components import need
@@ -149,7 +149,7 @@ def test_a_public_total_by_expansion_or_transform(noise, k, n, prior):
     value, means = bridging.fast_totals(noise, z, shares, n)
     exact = likelihood(z, noise, Multinomial(n))
     error = bridging.given_total(np, bridging.table(noise, z, total=n), n, shares)[2]
-    assert k < 150 or np.all(error < ENOUGH)
+    assert k < 150 or np.all(error < LARGEST_EXPANSION_ERROR)
     close(value, exact.log_prob(shares))
     close(means, exact.expected_counts(shares), 1e-7)
 

@@ -93,13 +93,13 @@ def test_split_counts_have_their_weights() -> None:
     left = polya_tree._Half(2, np.array([[0.2, 1.0, 0.5], [1.0, 0.1, 0.3]]))
     right = polya_tree._Half(1, np.array([[1.0, 0.5, 0.1, 2.0], [0.3, 0.3, 1.0, 0.2]]))
     state = np.repeat([0, 1], 10_000)
-    before = polya_tree._BLOCK
+    before = polya_tree._WEIGHTS_AT_ONCE
     for block in (before, 3):
-        polya_tree._BLOCK = block
+        polya_tree._WEIGHTS_AT_ONCE = block
         try:
             drawn = polya_tree.split_counts(left, right, np.full(20_000, 6), state, np.random.default_rng(2))
         finally:
-            polya_tree._BLOCK = before
+            polya_tree._WEIGHTS_AT_ONCE = before
         for s in (0, 1):
             weight = np.array([left.weight[s, i] * right.weight[s, 3 - i] for i in range(3)])
             expected = 10_000 * weight / weight.sum()

@@ -22,9 +22,9 @@ from discreet.errors import DataError, EngineFailure, InvalidInputError, how_to_
 if TYPE_CHECKING:
     import narwhals as nw
 
-_BETWEEN = "\x1f"  # the separator of units, of ASCII
-_CHAIN = 8  # up to so many levels comparisons are faster than a join
-_SPLIT = 2**20
+_SEPARATOR = "\x1f"  # the unit separator of ASCII
+_MOST_COMPARED_LEVELS = 8  # up to this many levels comparisons are faster than a join
+_SQUARE_SPLIT = 2**20
 PERSON_TYPES = "a person key must be text or whole numbers"
 
 
@@ -59,7 +59,7 @@ class EngineTable:
         return self.looked_up(self.raw)
 
     def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """A frame with the column of places that each lookup adds."""
+        """Return the frame with the column of codes that each lookup adds."""
         for lookup in self.lookups:
             frame = lookup(frame)
         return frame
@@ -68,8 +68,7 @@ class EngineTable:
 def _lookup(
     frame: nw.LazyFrame[Any], name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any
 ) -> Lookup | None:
-    """The positions of levels by a hash join, in a column that is called after the value's; None where it
-    would not pay.
+    """Return a hash join that adds the codes of levels as a column, or None where comparisons are faster.
 
     A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
     Polars is told to fail where a level stands twice, and DuckDB takes a scalar subquery, of which there is
@@ -77,7 +76,7 @@ def _lookup(
     """
     import narwhals as nw
 
-    if len(wanted) <= _CHAIN:
+    if len(wanted) <= _MOST_COMPARED_LEVELS:
         return None
     key, place = f"{name}_key", f"{name}_place"
     if frame.implementation.is_polars():
@@ -90,16 +89,16 @@ def _lookup(
             return _lazy(native.join(levels, on=key, how="left", validate="m:1"))
 
         return _join
-    text = _BETWEEN.join(map(str, wanted))
-    if not frame.implementation.is_duckdb() or "\0" in text or text.count(_BETWEEN) != len(wanted) - 1:
+    text = _SEPARATOR.join(map(str, wanted))
+    if not frame.implementation.is_duckdb() or "\0" in text or text.count(_SEPARATOR) != len(wanted) - 1:
         return None
     # A table that reads no record; one long text is quicker to parse than many.
     native = frame.to_native()
     whole = native.types[native.columns.index(name)]
     typed = whole if dtype.is_integer() else "DOUBLE" if dtype.is_numeric() else "VARCHAR"
-    places = _BETWEEN.join(map(str, wanted.values()))
+    places = _SEPARATOR.join(map(str, wanted.values()))
     table = ", ".join(
-        f"unnest(string_split({quote_sql(texts)}, '{_BETWEEN}'))::{kind} AS {label}"
+        f"unnest(string_split({quote_sql(texts)}, '{_SEPARATOR}'))::{kind} AS {label}"
         for label, texts, kind in (("level", text, typed), ("place", places, "BIGINT"))
     )
     columns = f"*, (SELECT place FROM (SELECT {table}) WHERE level = {key}) AS {place}"
@@ -118,12 +117,12 @@ def _lazy(native: Any) -> nw.LazyFrame[Any]:
 
 
 def quote_sql(text: str) -> str:
-    """SQL: a text as it is."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """SQL: the name of a column."""
+    """Return the name of a column as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -136,7 +135,7 @@ class CellCounts:
 
 
 def count_cells(table: EngineTable, most: int | None) -> CellCounts:
-    """How many records have each combination of codes, with at most ``most`` per person."""
+    """Count the records of each combination of codes, with at most ``most`` per person."""
     import numpy as np
 
     try:
@@ -176,8 +175,8 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
     status = nw.when(inside).then(nw.lit(-1)).otherwise(code).cast(nw.Int64)
     sums = {
         "first": place * number_kept,
-        "high": (place * place) // _SPLIT * number_kept,
-        "low": (place * place) % _SPLIT * number_kept,
+        "high": (place * place) // _SQUARE_SPLIT * number_kept,
+        "low": (place * place) % _SQUARE_SPLIT * number_kept,
     }
     names = ("records", "kept", "nobody", *sums)
     parts = parts.with_columns(status=status, **sums)
@@ -188,7 +187,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
         raise wrong_type("Unknown")
     records, entered, _, first, high, low = sums_by_status.get(-1, [0] * 6)
     unknown, missing = (sums_by_status.get(coder.size + i, [0])[0] for i in (0, 1))
-    return Tally((records,), missing, unknown), (entered, first, high * _SPLIT + low)
+    return Tally((records,), missing, unknown), (entered, first, high * _SQUARE_SPLIT + low)
 
 
 def _group_codes(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
@@ -240,7 +239,7 @@ def _check_people(rows: Sequence[Sequence[Any]]) -> None:
 
 
 def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
-    """The tally with hints, from a second pass over the unknown text of one column."""
+    """Return the tally with hints about near misses, from a second pass over one column."""
     import narwhals as nw
 
     coder, text = table.coders[index], table.texts[index]
@@ -261,7 +260,7 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
 
 
 def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
-    """Any column or table as a narwhals lazy frame; None where the data are Python values."""
+    """Return a column or table as a narwhals lazy frame; None for Python values."""
     if isinstance(data, Mapping | list | tuple | range | Iterator):
         return None
     import narwhals as nw

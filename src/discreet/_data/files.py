@@ -48,9 +48,9 @@ from discreet.errors import (
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
 LONGEST_LINE = 1 << 26
-"""Of a CSV or JSON file, in bytes."""
+"""The longest line of a CSV or JSON file, in bytes."""
 FEW_MB = 128
-"""Memory in which the distinct values of a Parquet column are counted before anything else, or not at all."""
+"""Memory for counting the distinct values of a Parquet column, in MB; with more, records are coded."""
 _MALFORMED = (
     "number of fields, quotes, or not UTF-8; a Latin-1 file is converted by: "
     "iconv -f latin1 -t utf-8 IN > OUT"
@@ -178,11 +178,11 @@ class Files:
         return "csv" in self.ending or "tsv" in self.ending
 
     def sql_list(self) -> str:
-        """SQL: the files."""
+        """Return the paths as an SQL list."""
         return "[" + ", ".join(quote_sql(_literal(path)) for path in self.paths) + "]"
 
     def parquet(self, connection: Any) -> Any:
-        """A relation; bytes are text, each value that is none in UTF-8 by itself missing."""
+        """Return a relation; bytes are read as text, and those that are not UTF-8 are missing."""
         relation = connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
         if not any(str(kind) == "BLOB" for kind in relation.types):
             return relation
@@ -219,7 +219,7 @@ class Files:
         return names, connection.sql("SELECT unnest($1::JSON[]) AS json", params=[rows])
 
     def common_header(self, headers: Sequence[Any]) -> Any:
-        """The one first line of all files."""
+        """Return the header that all files share."""
         for path, header in zip(self.paths, headers, strict=True):
             if header != headers[0]:
                 raise FileError(f"{self.label}: the first line of {path.name!r} differs from another file's")
@@ -357,7 +357,7 @@ def _as_text(value: Any) -> str | None:
 
 
 def _plain_relation(connection: Any, files: Files) -> Any:
-    """Files as a query sees them: Parquet as it is, every field of CSV and Excel text under its own name."""
+    """Return files as a relation: Parquet as it is, CSV and Excel with all fields as text."""
     files.starts()
     if files.ending == ".parquet":
         return files.parquet(connection)
@@ -384,7 +384,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
 def open_columns(
     data: Any, coders: Mapping[str | None, Coder], person: str | None, *, columns: bool = False
 ) -> Iterator[EngineTable | None]:
-    """The declared columns of a table or of files, while they are open; None for Python values.
+    """Open the declared columns of a table or of files; yield None for Python values.
 
     ``columns``: a mapping is one of columns, and no counts of values.
     """
@@ -398,7 +398,7 @@ def open_columns(
 
 @contextmanager
 def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable]:
-    """The declared columns of the files while they are open; failures name the files and no content."""
+    """Open the declared columns of files; errors name the files and none of their content."""
     strict = not all(coder.total for coder in coders.values())
     files = replace(Files.of(data), strict=strict)
     if files.ending == ".json" and not strict:

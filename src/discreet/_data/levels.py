@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 WHITE = " \t\r\n\v\f\u00a0"
-_CHAIN = 64
+_MOST_CHAINED_LEVELS = 64
 
 
 class Levels(Coder):
@@ -122,7 +122,7 @@ def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> nw.Expr:
     import narwhals as nw
 
     code = nw.lit(other)
-    if len(wanted) <= _CHAIN:
+    if len(wanted) <= _MOST_CHAINED_LEVELS:
         for level, position in reversed(wanted):
             code = nw.when(value == level).then(nw.lit(position)).otherwise(code)
         return code

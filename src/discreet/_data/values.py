@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RANGES = {f"Int{b}": (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for b in (8, 16, 32, 64, 128)}
 RANGES |= {f"U{name}": (0, 2 * high + 1) for name, (_, high) in RANGES.items()}
 """Lowest and highest value of the whole-number types of a column."""
-_PART = 1 << 16
+_RECORDS_AT_ONCE = 1 << 16
 
 
 class Coder(ABC):
@@ -37,7 +37,7 @@ class Coder(ABC):
     stray: int
     absent: int
     drops_missing: bool = False
-    """Whether missing values are left out, and no mistake."""
+    """Whether missing values are left out, rather than an error."""
     total: bool = False
     """Whether every value has a place: see :meth:`accepting`."""
     kinds: ClassVar[Mapping[str, str]]
@@ -135,7 +135,7 @@ class Tally:
         return problems
 
     def complete_counts(self, coder: Coder) -> tuple[int, ...]:
-        """The counts, once every record has a place."""
+        """Return the counts; raise an error if some record has no code."""
         if problems := self.problems(coder):
             raise DataError("; ".join(problems))
         return self.counts
@@ -154,7 +154,7 @@ def is_missing(value: Any) -> bool:
 
 
 def value_text(value: Any) -> str:
-    """What a value prints as, which depends on that value alone; its type where it does not print.
+    """Return the text of a value, which depends on that value alone; its type if it has no text.
 
     Equal numbers print alike, whatever their type: engines, and Python too, count 1 and 1.0, or 0.0 and
     -0.0, as one, under the name of whichever came first; and pandas turns whole numbers into floats where
@@ -174,12 +174,12 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
 
 
 def count_values(data: Any, coder: Coder, private_size: bool = False) -> tuple[int, ...]:
-    """Counts of Python values, or of a mapping from value to count, once every record has a place."""
+    """Count Python values, or a mapping from value to count; raise an error if some have no code."""
     return count_weighted(value_counts(data), coder, private_size).complete_counts(coder)
 
 
 def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:
-    """Values, each with how often it occurs."""
+    """Count values, each with the number of its records."""
     counts = [0] * coder.codes
     near = {"blank": 0, "case": 0}
     for value, weight in pairs:
@@ -191,7 +191,7 @@ def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size:
 
 
 def value_counts(data: Any) -> Iterable[tuple[Any, int]]:
-    """Python values, or a mapping from value to count, as values with how often they occur."""
+    """Return pairs of value and count, from Python values or a mapping from value to count."""
     return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
 
 
@@ -207,13 +207,13 @@ def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:
 
 
 def alike(values: Iterable[Any]) -> bool:
-    """Whether equal values count as the same; True == 1, and (1,) == (True,), do not."""
+    """Return whether equal values have the same code; True == 1, and (1,) == (True,), do not."""
     types = set(map(type, values))
     return types <= {str, int, float, type(None)} or types <= {str, bool, type(None)}
 
 
 def distinct(data: Any) -> Iterator[tuple[Any, int]]:
-    """Records with how often they occur, a part of them at a time, so that a long tail costs no memory."""
+    """Yield pairs of value and count, for a part of the records at a time, to bound the memory."""
     numpy = sys.modules.get("numpy")
     array = data if numpy is not None and isinstance(data, numpy.ndarray) else None
     if array is not None and array.ndim != 1:
@@ -227,8 +227,8 @@ def distinct(data: Any) -> Iterator[tuple[Any, int]]:
             "file path with column=NAME, or a mapping from value to count"
         )
     if array is not None and array.dtype.kind in "biuf" and not hasattr(array, "mask"):
-        for start in range(0, len(array), 16 * _PART):
-            yield from _distinct_numbers(array[start : start + 16 * _PART])
+        for start in range(0, len(array), 16 * _RECORDS_AT_ONCE):
+            yield from _distinct_numbers(array[start : start + 16 * _RECORDS_AT_ONCE])
         return
     for part in _parts(data):
         yield from Counter(part).items() if alike(part) else zip(part, repeat(1))
@@ -236,12 +236,12 @@ def distinct(data: Any) -> Iterator[tuple[Any, int]]:
 
 def _parts(data: Any) -> Iterator[list[Any]]:
     if isinstance(data, list) or hasattr(data, "tolist"):
-        for start in range(0, len(data), _PART):
-            part = data[start : start + _PART]
+        for start in range(0, len(data), _RECORDS_AT_ONCE):
+            part = data[start : start + _RECORDS_AT_ONCE]
             yield part if isinstance(part, list) else part.tolist()
         return
     records = iter(data)
-    while part := list(islice(records, _PART)):
+    while part := list(islice(records, _RECORDS_AT_ONCE)):
         yield part
 
 

@@ -51,7 +51,7 @@ class EngineError(DataError):
 
 
 def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The function, with every error of an engine replaced by one of ours that says no more than its name.
+    """Wrap a function so that errors of an engine show only their name, never data.
 
     Where DuckDB fails by itself and was opened in this call, the call is made a second time: it opens the
     same files or tables in memory again. What was open before, such as a relation of the caller's, is not
@@ -85,7 +85,7 @@ def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, 
 
 
 def connections() -> int:
-    """How many times DuckDB was opened here so far, in this thread: more after a call that opened it."""
+    """Return how often DuckDB was opened in this thread."""
     return _connections.get()
 
 
@@ -95,7 +95,7 @@ def may_be_repeated(failure: DiscreetError) -> bool:
 
 
 def ours(error: BaseException) -> DiscreetError:
-    """The error of ours that stands for one of an engine; one of ours stands for itself."""
+    """Return our error for an error of an engine; our own errors are returned as they are."""
     if isinstance(error, DiscreetError):
         return error
     name = type(error).__name__
@@ -126,7 +126,7 @@ def _is_internal_to_spark(error: BaseException) -> bool:
 
 
 def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> EngineFailure:
-    """An error of an engine's own, by the name of its package; ``where`` names the files that it read."""
+    """Return the error for a failure of an engine itself; ``where`` names the files that it read."""
     name, version = _ENGINES[engine], getattr(sys.modules.get(engine), "__version__", "")
     files, times = f"{where}: " if where else "", ", twice," if twice else ""
     failure = EngineFailure(
@@ -141,7 +141,7 @@ def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> E
 
 @contextmanager
 def _silent_spark() -> Iterator[None]:
-    """PySpark also logs the errors that it raises, records and all: not while we count, in this thread."""
+    """Silence the log of PySpark in this thread, because it quotes records in the errors that it logs."""
     if "pyspark" not in sys.modules or importlib.util.find_spec("pyspark.logger") is None:
         yield  # PySpark 3 has no such log
         return

@@ -30,8 +30,8 @@ from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import UncertainShares
 from discreet.errors import InvalidInputError, TooLargeError
 
-_EXACT = 24  # sums of the other levels below this are taken one by one
-_LISTED = 4096  # numbers of records of a node, where they are not all listed
+_EXACT_SUMS = 24  # sums of the other levels below this are summed exactly
+_FEWEST_LISTED_TOTALS = 4096  # least number of totals that a node lists
 _MOST_NODES = 400
 
 
@@ -79,11 +79,11 @@ class Matching(LogUniform):
 
 
 TOTALS = (1.0, 1e9)
-"""Where the number of records is expected if nothing is declared."""
-_MOST_DEVIATION = 1 << 15
-"""Of the noise on a count: time grows with it, to a minute here."""
+"""The range in which the number of records is expected if none is declared."""
+_LARGEST_NOISE_DEVIATION = 1 << 15
+"""Largest standard deviation of the noise on a count, in records: inference then takes a minute."""
 STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
-"""The parameter of a symmetric prior that is to be found from the release itself."""
+"""The prior of the one parameter of a symmetric Dirichlet prior that is inferred."""
 
 
 class AddRemovePosterior(UncertainShares):
@@ -112,10 +112,10 @@ class AddRemovePosterior(UncertainShares):
         self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:
             raise TooLargeError("shares and total are inferred from noisy counts up to 2**53")
-        if noise.variance > _MOST_DEVIATION**2:
+        if noise.variance > _LARGEST_NOISE_DEVIATION**2:
             raise TooLargeError(
                 f"the noise moves a count by about {math.sqrt(noise.variance):,.0f}, more than "
-                f"{_MOST_DEVIATION:,}: shares of an unknown number of records cannot be inferred; "
+                f"{_LARGEST_NOISE_DEVIATION:,}: shares of an unknown number of records cannot be inferred; "
                 "use a larger epsilon"
             )
         self.noise, self.prior = noise, prior
@@ -184,7 +184,7 @@ class AddRemovePosterior(UncertainShares):
 
 
 class _Node:
-    """Everything that is kept of one b: the laws of the distinct cells, and cumulants of their counts."""
+    """One node of the quadrature: distributions of the distinct cells, and cumulants of their counts."""
 
     def __init__(self, sums: Sums, times: FloatArray) -> None:
         self.sums = sums
@@ -194,7 +194,7 @@ class _Node:
 
     @cached_property
     def _cumulants_of_others(self) -> FloatArray:
-        # By what comes before and after: a difference has nothing left of levels beside a much wider one.
+        # Sums before and after, not a difference, which would cancel beside a much wider level.
         cumulants = self.cumulants * self.whole.times
         before = np.pad(np.cumsum(cumulants[:, :-1], axis=1), ((0, 0), (1, 0)))
         after = np.pad(np.cumsum(cumulants[:, :0:-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
@@ -205,7 +205,7 @@ class _Node:
         whole = self.whole
         period = 2 * int(whole.period(np.zeros(1))[0]) + 1
         spectrum = np.append(1.0, whole.product(whole.transform(period)).conj())
-        points = min(period, max(2 * len(spectrum), _LISTED))
+        points = min(period, max(2 * len(spectrum), _FEWEST_LISTED_TOTALS))
         density = np.maximum(np.fft.irfft(spectrum, points), 0.0)
         centre = np.rint(self.cumulants[0] @ whole.times)
         away = (whole.around - centre + period / points * np.arange(points) + period // 2) % period
@@ -213,7 +213,7 @@ class _Node:
 
     @cached_property
     def _small(self) -> FloatArray:
-        return self.whole.small_sums_of_others(_EXACT)
+        return self.whole.small_sums_of_others(_EXACT_SUMS)
 
     def others(
         self, rows: IntArray, rest: FloatArray
@@ -228,10 +228,10 @@ class _Node:
         scale = float(np.max(deviation / (rest + mean)))
         number = 2 if scale < 0.02 else 3 if scale < 0.1 else 5
         moments = _moments(cumulants[: 2 * number - 1])
-        if number < 5 or float((mean - 12 * deviation).min()) > _EXACT:
+        if number < 5 or float((mean - 12 * deviation).min()) > _EXACT_SUMS:
             return None, gauss_rule(moments, mean, deviation)
         small = self._small[rows]
-        away = (np.arange(_EXACT) - mean[:, None]) / deviation[:, None]
+        away = (np.arange(_EXACT_SUMS) - mean[:, None]) / deviation[:, None]
         left = np.maximum(1 - small.sum(axis=1), 1e-12)
         inner = [m - np.einsum("rj,rj->r", small, away**j) for j, m in enumerate(moments)]
         centre = inner[1] / left
@@ -246,7 +246,7 @@ class _Node:
         centred = [np.where(nothing, usual, m) for usual, m in zip(normal, centred, strict=True)]
         centre, spread = np.where(nothing, 0.0, centre), np.where(nothing, 1.0, spread)
         rule = gauss_rule(centred, mean + centre * deviation, spread * deviation)
-        return small, [(np.maximum(value, _EXACT - 1.0), left * weight) for value, weight in rule]
+        return small, [(np.maximum(value, _EXACT_SUMS - 1.0), left * weight) for value, weight in rule]
 
 
 class _Given:

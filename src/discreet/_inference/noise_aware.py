@@ -25,7 +25,7 @@ from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
 from discreet.mechanisms.base import Mechanism
 
-_NEGLIGIBLE = 16.0  # numbers whose log-weight is so far below the largest are left out: 1e-7
+_NEGLIGIBLE_NATS = 16.0  # numbers of records this far below the likeliest are left out: e^{−16} = 1e-7
 
 
 def noise_aware(
@@ -78,7 +78,7 @@ class Respondents:
 
     @cached_property
     def scores(self) -> list[tuple[float, GivenTotal]]:
-        """Equally spaced N with log P(z | N) up to a constant, as far as they matter."""
+        """Equally spaced N with log P(z | N) up to a constant, without negligible ones."""
         n, scale = self.law.n, self.noise.scale
         step = max(1, min(int(float(scale) / 2), n // 24))
         middle = min(max(n - self.left_out, 0), n)
@@ -92,7 +92,7 @@ class Respondents:
                 )
                 scored.append((law.log_evidence + math.lgamma(number + 1) + float(away[0]), law))
                 best = max(best, scored[-1][0])
-                if scored[-1][0] < best - _NEGLIGIBLE:  # log-concave: what lies beyond is less
+                if scored[-1][0] < best - _NEGLIGIBLE_NATS:  # log-concave: what lies beyond is less
                     break
         return scored
 
@@ -109,7 +109,7 @@ class Respondents:
 
 
 def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
-    """The laws of the true counts for each parameter of a symmetric prior that matters."""
+    """Return the distribution of the true counts for each non-negligible parameter of a symmetric prior."""
 
     @cache
     def _law_at(at: float) -> GivenTotal | Respondents:

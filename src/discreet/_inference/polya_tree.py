@@ -30,21 +30,21 @@ from scipy.special import betaln, gammaln
 
 from discreet._typing import FloatArray, IntArray
 
-_NEGLIGIBLE = 34.0
-_BLOCK = 1 << 21  # weights that are summed together
+_NEGLIGIBLE_NATS = 34.0
+_WEIGHTS_AT_ONCE = 1 << 21  # weights that are summed at a time
 SMOOTH = 4.0 ** np.arange(-3, 6)
-"""What the parameter a of a node may be."""
-_TOP = np.array([1 / 3] * 3 + [0.0] * 6)
-_STAY, _JUMP = 0.3, 0.02
+"""The possible values of the parameter a of a node."""
+_TOP_PROBABILITIES = np.array([1 / 3] * 3 + [0.0] * 6)
+_STAY_PROBABILITY, _JUMP_PROBABILITY = 0.3, 0.02
 
 
 def _steps() -> FloatArray:
     """P(a of a half | a of its node)."""
     states = len(SMOOTH)
-    chance = np.full((states, states), _JUMP / states)
+    chance = np.full((states, states), _JUMP_PROBABILITY / states)
     for state in range(states):
-        chance[state, state] += (1 - _JUMP) * _STAY
-        chance[state, min(state + 1, states - 1)] += (1 - _JUMP) * (1 - _STAY)
+        chance[state, state] += (1 - _JUMP_PROBABILITY) * _STAY_PROBABILITY
+        chance[state, min(state + 1, states - 1)] += (1 - _JUMP_PROBABILITY) * (1 - _STAY_PROBABILITY)
     return chance
 
 
@@ -59,9 +59,9 @@ class Message:
     log: FloatArray
 
     def trim(self) -> Message:
-        """Without the ends where it is negligible."""
+        """Return the message without its ends where it is negligible."""
         rows = self.log.reshape(-1, self.log.shape[-1]).max(axis=0)
-        relevant = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE)
+        relevant = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE_NATS)
         return Message(self.first + int(relevant[0]), self.log[..., relevant[0] : relevant[-1] + 1])
 
 
@@ -107,7 +107,7 @@ class _Split:
 
     def state(self, counts: IntArray, above: IntArray | None, rng: np.random.Generator) -> IntArray:
         """Draws of a, given the node's counts and the a of the node above."""
-        chance = log_of(_TOP)[:, None] if above is None else np.log(STEPS[above]).T
+        chance = log_of(_TOP_PROBABILITIES)[:, None] if above is None else np.log(STEPS[above]).T
         log = self.message.log[:, counts - self.message.first] + chance
         return _chosen(np.exp(log - log.max(axis=0)).T, rng)
 
@@ -130,7 +130,7 @@ def split_counts(
     turned = np.pad(right.weight[:, ::-1], ((0, 0), (width - 1, width - 1)))
     windows = np.lib.stride_tricks.sliding_window_view(turned, width, axis=1)
     drawn, uniform = np.empty(len(counts), dtype=np.int64), rng.random(len(counts))
-    block = max(1, _BLOCK // width)
+    block = max(1, _WEIGHTS_AT_ONCE // width)
     for low in range(0, len(seen), block):
         chosen, total = np.divmod(seen[low : low + block], span)
         below = np.cumsum(left.weight[chosen] * windows[chosen, span - 1 - total], axis=1)
@@ -186,7 +186,7 @@ class PolyaTree:
             expected = min(max(float(total[high] - total[low]), 1.0), float(unit * most))
             message = split.gather([half[1] for half in halves], expected, unit, most)
             self.splits.append(split)
-            chances = _TOP[None] if top else STEPS
+            chances = _TOP_PROBABILITIES[None] if top else STEPS
             largest = np.maximum(message.log.max(axis=0), -1e300)
             mixed = largest + log_of(chances @ np.exp(message.log - largest))
             messages.append(Message(message.first, mixed).trim())
@@ -201,7 +201,7 @@ class PolyaTree:
         shares = np.ones((size, self.k))
         states = np.zeros((size, self.k), dtype=np.int8)
         if self.k == 1:
-            states[:, 0] = rng.choice(len(SMOOTH), size, p=_TOP)
+            states[:, 0] = rng.choice(len(SMOOTH), size, p=_TOP_PROBABILITIES)
             return shares, states
         at: dict[int, tuple[IntArray, FloatArray, IntArray | None]] = {
             len(self.splits) - 1: (counts, np.ones(size), None)

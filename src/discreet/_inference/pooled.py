@@ -36,9 +36,9 @@ from discreet.mechanisms.base import Mechanism, log_likelihood
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
 """A mechanism, the counts that it released, and the noisy counts where it keeps them."""
 
-_TAIL = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
-_MAX_WINDOW = 1 << 14
-_STEPS = 4  # Metropolis steps for (κ, μ) in a sweep
+_WINDOW_NATS = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
+_MOST_COUNTS_IN_WINDOW = 1 << 14
+_METROPOLIS_STEPS = 4  # Metropolis steps for (κ, μ) in a sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +86,12 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     if sizes is not None and noise.together and np.any(z.sum(axis=1) != top):
         raise InvalidInputError("values of each group must sum to its size, because this noise sums to zero")
     scale = np.broadcast_to(noise.scale, z.shape)
-    reach = noise.reach(scale, _TAIL)
+    reach = noise.reach(scale, _WINDOW_NATS)
     # Where z is beyond 0 or n, the nearest possible count stands for it: the others decay from there.
     centre = np.clip(np.floor(z), 0, top[:, None])
     low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, top[:, None])
     if np.any(silent := np.isinf(reach)):
-        # Nothing is said of these: their windows are what the others leave of the size.
+        # These have no published value: their windows are what the others leave of the size.
         if sizes is None or silent.sum(axis=1).max() > 1:
             raise InvalidInputError(
                 "some cells have no published value, and sizes do not determine them; leave them out"
@@ -102,10 +102,10 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     elif not np.all(np.isfinite(high)):
         raise InvalidInputError("values clamped from above do not determine the size of a group; give sizes")
     width = int((high - low).max()) + 1
-    if width > _MAX_WINDOW:
+    if width > _MOST_COUNTS_IN_WINDOW:
         raise TooLargeError(
-            f"the noise spreads a count over {width} values, more than {_MAX_WINDOW}; groups with so little "
-            "information cannot be pooled"
+            f"the noise spreads a count over {width} values, more than "
+            f"{_MOST_COUNTS_IN_WINDOW}; groups with so little information cannot be pooled"
         )
     x = np.asarray(low[:, :, None] + np.arange(width), dtype=np.float64)
     weight = noise.log_prob(z[:, :, None], x, scale[:, :, None])
@@ -117,7 +117,7 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
 
 
 def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
-    """Groups of which each has a release of its own, or None where it has no records."""
+    """Return groups from one release for each of them, or None for a group without records."""
     if max(sizes, default=0) > 2**53:
         raise TooLargeError("groups of more than 2^53 records cannot be pooled")
     per_group = [_one_group(part, size, levels) for part, size in zip(parts, sizes, strict=True)]
@@ -148,7 +148,7 @@ def _one_group(part: Released | None, size: int, levels: int) -> Groups:
 
 @dataclass(frozen=True)
 class Labels:
-    """What the groups and their values are called, and the columns that hold them."""
+    """Names of the groups and of their values, and of the columns that hold them."""
 
     groups: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -268,7 +268,7 @@ def pool_groups(
     groups : Groups
         What is known of the true counts.
     names, values : sequence, optional
-        What the groups, and the values of the outcome, are called; numbers if not said.
+        Names of the groups and of the values of the outcome; numbers if they are left out.
     given, outcome : str
         The columns that hold them.
     seed, sweeps : int
@@ -479,7 +479,7 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
     meet = np.isfinite(value).any(axis=1, keepdims=True)  # where not, what one says rules
     value = np.where(x <= n, np.where(meet, value, groups.log_weight[:, 0]), -np.inf)
     # Both levels' noise together is narrower than that of one.
-    first, weight = trim(np.exp(value - value.max(axis=1, keepdims=True)), math.exp(-_TAIL))
+    first, weight = trim(np.exp(value - value.max(axis=1, keepdims=True)), math.exp(-_WINDOW_NATS))
     return groups.low[:, 0] + first, weight
 
 
@@ -644,7 +644,7 @@ class _State:
         counts = [np.unique(self.x[:, i], return_counts=True) for i in range(self.levels)]
         sizes = np.unique(self.x.sum(axis=1), return_counts=True)
         here = self._local(self.log_alpha, counts, sizes)
-        for _ in range(_STEPS):
+        for _ in range(_METROPOLIS_STEPS):
             step = self.scale * here[1] @ self.rng.standard_normal(self.levels)
             there = self._local(self.log_alpha + step, counts, sizes)
             log_ratio = there[0] - here[0]

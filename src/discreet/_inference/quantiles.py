@@ -29,9 +29,9 @@ from discreet._typing import FloatArray, IntArray
 from discreet.distributions.law import as_draws, tails
 from discreet.errors import InvalidInputError, TooLargeError
 
-_DEPTH = 4  # a bin is halved so often below what was counted
-_NATS = 34.0
-_MOST_CELLS = 1 << 13
+_HALVINGS_OF_A_BIN = 4  # how often a bin is halved below the counted bins
+_NOISE_REACH_NATS = 34.0
+_MOST_BINS = 1 << 13
 DRAWS = 4000
 _BIN = re.compile(r"\[(\S+), (\S+)[\])]")
 
@@ -112,7 +112,7 @@ class Bins:
 
     @cached_property
     def intervals(self) -> tuple[tuple[float, float], ...]:
-        """Where the values of each bin lie; of whole numbers, each stands for a unit that begins with it."""
+        """The interval of each bin; a whole number stands for the unit interval that begins with it."""
         cuts = sorted({*map(float, self.edges), *map(float, self.atoms)})
         if not self.whole:
             return tuple(pairwise(cuts))
@@ -129,7 +129,7 @@ class Bins:
         return len(self.intervals) + len(self.atoms)
 
     def places(self, values: npt.ArrayLike) -> IntArray:
-        """The cell of each value: bins in their order, then atoms; values beyond the ends at the ends."""
+        """Return the cell of each value: bins in order, then atoms; values outside go to the end bins."""
         x = np.clip(np.asarray(values, dtype=np.float64), self.edges[0], self.edges[-1])
         starts = np.array([low for low, _ in self.intervals])
         places = np.clip(np.searchsorted(starts, x, side="right") - 1, 0, len(starts) - 1)
@@ -173,15 +173,15 @@ class BinnedDistribution:
             raise InvalidInputError(
                 f"counts has {len(z) - len(apart)} entries for {len(bins)} bins and atoms"
             )
-        if len(z) > _MOST_CELLS:
-            raise TooLargeError(f"quantiles are inferred from at most {_MOST_CELLS:,} bins, not {len(z):,}")
+        if len(z) > _MOST_BINS:
+            raise TooLargeError(f"quantiles are inferred from at most {_MOST_BINS:,} bins, not {len(z):,}")
         if noise.together and n is None:
             raise InvalidInputError("noise of sum zero tells the number of records: say n=…")
         self.bins, self.n = bins, n
         scales = noise.scales(len(z))
         unit = step_of(float(np.sqrt(np.max(noise.variance) / 2)))
-        reach = noise.reach(scales, _NATS)
-        spread = _NATS * math.sqrt(float(np.sum(np.broadcast_to(noise.variance, z.shape))))
+        reach = noise.reach(scales, _NOISE_REACH_NATS)
+        spread = _NOISE_REACH_NATS * math.sqrt(float(np.sum(np.broadcast_to(noise.variance, z.shape))))
         largest = n if n is not None else float(np.maximum(z, 0).sum()) + spread + 100
         most = math.ceil(largest / unit) if n is None else max(1, round(n / unit))
         messages = []
@@ -316,7 +316,7 @@ class _Draws:
         has the same parts."""
         rows = np.repeat(np.arange(len(cells))[:, None], cells.shape[1], axis=1)
         asked, inverse = np.unique(rows * len(self.low) + cells, return_inverse=True)
-        parts = within(self.state.ravel()[asked], self.slopes.ravel()[asked], _DEPTH, rng)
+        parts = within(self.state.ravel()[asked], self.slopes.ravel()[asked], _HALVINGS_OF_A_BIN, rng)
         below = np.cumsum(parts, axis=1)
         below[:, -1] = 1.0
         return np.pad(below, ((0, 0), (1, 0))), np.asarray(inverse).reshape(cells.shape)
@@ -347,10 +347,10 @@ class _Draws:
         share_below = self.share @ before.T.astype(np.float64)
         for i in np.flatnonzero(inside.any(axis=1)):
             cell = int(np.flatnonzero(inside[i])[0])
-            along = (at[i] - self.low[cell]) / (self.high[cell] - self.low[cell]) * 2**_DEPTH
+            along = (at[i] - self.low[cell]) / (self.high[cell] - self.low[cell]) * 2**_HALVINGS_OF_A_BIN
             parts, which = self._parts(np.full((len(share_below), 1), cell), rng)
             below = parts[which[:, 0]]
-            part = min(int(along), 2**_DEPTH - 1)
+            part = min(int(along), 2**_HALVINGS_OF_A_BIN - 1)
             inner = below[:, part] + (along - part) * (below[:, part + 1] - below[:, part])
             share_below[:, i] += self.share[:, cell] * inner
         return np.asarray(np.minimum(share_below, 1.0))

@@ -24,10 +24,10 @@ from discreet.distributions.law import RecordNumber, tails
 from discreet.errors import TooLargeError
 from discreet.mechanisms.sparse import Sparse
 
-_SLOPES = np.linspace(0.0, 3.0, 13)
-_NATS = 40.0  # noise beyond it is left out
-_CELLS = 1 << 24  # so many true counts are listed; where the noise goes farther, every h-th
-_NODES = 200
+_POWER_LAW_SLOPES = np.linspace(0.0, 3.0, 13)
+_NOISE_REACH_NATS = 40.0  # noise beyond it is left out
+_MOST_LISTED_COUNTS = 1 << 24  # most true counts that are listed; with wider noise every h-th is
+_QUADRATURE_NODES = 200
 _DRAWN = 100
 
 
@@ -42,9 +42,9 @@ def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
 def expected_halves(
     mechanism: Sparse, records: int, levels: int, level: float, seed: int
 ) -> tuple[float, float, float]:
-    """Half the intervals to expect of levels that have so many records each, of everything else, and of all.
+    """Return expected half-widths: of levels with ``records`` each, of everything else, and of all records.
 
-    A level that is not published is known to have few enough records to stay hidden that often.
+    An unpublished level is known to have few enough records to stay hidden with probability ``level``.
     """
     drawn = mechanism.run(dict.fromkeys(range(min(levels, mechanism.k)), records), SeededEntropy(seed))
     posterior = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, mechanism)
@@ -126,14 +126,16 @@ class SparsePosterior:
         z, rate = self._distinct, float(self._mechanism.level_epsilon)
         if not len(z):
             return _Levels(np.zeros((0, 1)), np.zeros((0, 1)), z, z)
-        reach = math.ceil(_NATS / rate)
-        step = -(-reach // min(2000, max(200, _CELLS // len(z))))
+        reach = math.ceil(_NOISE_REACH_NATS / rate)
+        step = -(-reach // min(2000, max(200, _MOST_LISTED_COUNTS // len(z))))
         x = z[:, None] + step * np.arange(-(reach // step), reach // step + 1)
         near = np.where(x >= 1, np.exp(-rate * np.abs(x - z[:, None])), 0.0) * step
         log_x = np.log(np.maximum(x, 1.0))
-        powers = np.stack([(near * np.exp(-s * log_x)).sum(axis=1) for s in _SLOPES])
+        powers = np.stack([(near * np.exp(-s * log_x)).sum(axis=1) for s in _POWER_LAW_SLOPES])
         law = np.zeros_like(x)
-        for s, power, filled in zip(_SLOPES, powers, self._nonempty_probabilities(powers), strict=True):
+        for s, power, filled in zip(
+            _POWER_LAW_SLOPES, powers, self._nonempty_probabilities(powers), strict=True
+        ):
             law += (filled / power)[:, None] * near * np.exp(-s * log_x)
         values = np.concatenate([np.zeros((len(z), 1)), x], axis=1)
         probability = np.concatenate([1 - law.sum(axis=1, keepdims=True), law], axis=1)
@@ -157,11 +159,11 @@ class SparsePosterior:
         tail = np.exp(-rate * np.abs(tau - middle)) / (1 + math.exp(-rate))
         reaching = np.where(middle <= tau, tail, 1 - tail * math.exp(-rate))
         false, empty = math.exp(-rate * tau) / (1 + math.exp(-rate)), np.exp(-rate * z)[:, None]
-        log_evidence, filled = np.empty(len(_SLOPES)), np.empty(powers.shape)
-        for row, (s, power) in enumerate(zip(_SLOPES, powers, strict=True)):
+        log_evidence, filled = np.empty(len(_POWER_LAW_SLOPES)), np.empty(powers.shape)
+        for row, (s, power) in enumerate(zip(_POWER_LAW_SLOPES, powers, strict=True)):
             slab = size * middle**-s
             share, true = (power / slab.sum())[:, None], float(slab @ reaching / slab.sum())
-            nodes = np.linspace(math.log(0.01 / mechanism.k), -1e-9, _NODES)
+            nodes = np.linspace(math.log(0.01 / mechanism.k), -1e-9, _QUADRATURE_NODES)
             for last in (False, False, True):  # everywhere, then where it matters
                 pi = np.exp(nodes)
                 hidden = (mechanism.k - times.sum()) * np.log1p(-((1 - pi) * false + pi * true))
@@ -169,7 +171,9 @@ class SparsePosterior:
                 if not last:
                     relevant = np.flatnonzero(value > value.max() - 25)
                     nodes = np.linspace(
-                        nodes[max(relevant[0] - 1, 0)], nodes[min(relevant[-1] + 1, _NODES - 1)], _NODES
+                        nodes[max(relevant[0] - 1, 0)],
+                        nodes[min(relevant[-1] + 1, _QUADRATURE_NODES - 1)],
+                        _QUADRATURE_NODES,
                     )
             value[[0, -1]] -= math.log(2)  # of a trapezium
             log_evidence[row] = logsumexp(value) + math.log(nodes[1] - nodes[0])

@@ -34,14 +34,14 @@ Statistic = Callable[[FloatArray, IntArray], FloatArray]
 
 _ALL = slice(None)
 _GRADED_TAIL = TAIL + 20  # a law that is not log-concave may have its mass far from its largest term
-_TURN = 5.0  # nats: windows serve for tilts that move their weights by so much
-_ALIAS = 45.0  # nats: what folds onto a value from beyond a distance of M
-_NEGLIGIBLE = 1e-18  # characteristic functions below this are taken for zero
-_MAX_PERIOD = 2_000_000
-_MAX_LISTED = 1 << 27
-_MAX_SPECTRUM = 1 << 26
-_MAX_FOLDED = 1 << 25
-_FEW = 16  # so few cells are transformed at all frequencies at once
+_LARGEST_TILT_NATS = 5.0  # a window is reused for tilts that change its weights by up to this
+_ALIAS_NATS = 45.0  # how far below the largest term the aliased terms are
+_NEGLIGIBLE_TRANSFORM = 1e-18  # characteristic functions below this are taken for zero
+_LARGEST_PERIOD = 2_000_000
+_MOST_LISTED_COUNTS = 1 << 27
+_MOST_CONVOLVED_COUNTS = 1 << 26
+_MOST_FOLDED_COUNTS = 1 << 25
+_FEW_CELLS = 16  # up to this many cells are transformed at all frequencies at once
 
 
 def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
@@ -143,17 +143,17 @@ class Cells:
         return cut(list(edges), graded)
 
     def all_terms(self, whole: bool) -> Sums:
-        """All terms together, at the nodes of panels or at every whole number."""
+        """Return all terms, at the nodes of panels or at every whole number."""
         if not whole:
             return evaluate(self.terms, self.panels, self.top)
         return self.between(self.first, self.last)
 
     def between(self, low: FloatArray, high: FloatArray) -> Sums:
         """The terms at every whole number between two for each cell."""
-        if (size := float((high - low + 1).sum())) > _MAX_LISTED:
+        if (size := float((high - low + 1).sum())) > _MOST_LISTED_COUNTS:
             raise TooLargeError(
                 f"the noise spreads {len(self)} different counts over {size:.3g} possible values, more than "
-                f"{_MAX_LISTED:.3g}"
+                f"{_MOST_LISTED_COUNTS:.3g}"
             )
         return evaluate(self.terms, cut([low, high + 1], whole=True), self.top)
 
@@ -237,7 +237,7 @@ class SumOfCells:
                 delta = steep / np.maximum(deviation, 1e-3)
                 power = np.minimum(sign * np.repeat(delta, self.width)[sums.local][:, None] * x, 700)
                 moment = self.by_row(np.log(sums.mean(np.exp(power))))
-                best = np.minimum(best, (moment + _ALIAS) / delta)
+                best = np.minimum(best, (moment + _ALIAS_NATS) / delta)
             needed = np.maximum(needed, best)
         return 2 * np.ceil((needed + off) / 2).astype(np.int64) + 1
 
@@ -255,7 +255,9 @@ class SumOfCells:
             transforms = sums.sum(wave).reshape(len(self), self.width)
             yield wave, (j <= last) & (quiet < 3), transforms
             quiet = np.where(
-                quiet == 3, 3, np.where(np.abs(self.product(transforms)) < _NEGLIGIBLE, quiet + 1, 0)
+                quiet == 3,
+                3,
+                np.where(np.abs(self.product(transforms)) < _NEGLIGIBLE_TRANSFORM, quiet + 1, 0),
             )
             if not np.any((j < last) & (quiet < 3)):
                 return
@@ -284,7 +286,7 @@ class SumOfCells:
 
         Of few cells many j matter: there every whole number must be a node.
         """
-        if self.width > _FEW or self.width * period > _MAX_FOLDED:
+        if self.width > _FEW_CELLS or self.width * period > _MOST_FOLDED_COUNTS:
             return np.array([transforms[0] for _, _, transforms in self.waves(np.array([period]))])
         place = self.sums.local[:, None] * period + self.sums.away.astype(np.int64) % period
         folded = np.bincount(place.ravel(), self.sums.weight.ravel(), self.width * period)
@@ -327,7 +329,7 @@ class Constrained:
         def moments(s: FloatArray) -> tuple[FloatArray, FloatArray]:
             nonlocal cells, constant, cut_at, moved, listed, sums
             moved = s - cut_at
-            if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _TURN):
+            if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _LARGEST_TILT_NATS):
                 law, constant = self.cells.law.tilt(np.repeat(s, width), float(self.total))
                 cells, cut_at, moved = replace(self.cells, law=law), s, np.zeros(rows)
                 listed = cells.all_terms(self.whole)
@@ -343,10 +345,10 @@ class Constrained:
     def _period(self) -> IntArray:
         sums = self._saddle[2]
         period = sums.period(np.abs(sums.around - self.total + sums.by_row(sums.sums.offset)))
-        if period.max() > _MAX_PERIOD:
+        if period.max() > _LARGEST_PERIOD:
             raise TooLargeError(
                 f"the sum of the true counts is spread over {period.max():.3g} values, more than "
-                f"{_MAX_PERIOD:.0e}: a flat prior on a large total; use a smaller total or a tighter prior"
+                f"{_LARGEST_PERIOD:.0e}; use a smaller total or a tighter prior"
             )
         return period
 
@@ -362,11 +364,11 @@ class Constrained:
         variance = sums.sums.variance.reshape(len(self), -1)
         alike = sums.variance**2 / np.maximum(variance**2 @ self.times, 1e-300)
         most = float((cells.extent.reshape(len(self), -1) @ self.times).max())
-        few = self.times.sum() <= 256 and most <= _MAX_SPECTRUM and alike.min() < 12
+        few = self.times.sum() <= 256 and most <= _MOST_CONVOLVED_COUNTS and alike.min() < 12
         return self._separable if few and (self.whole or cells.panels.row.max() > 16) else None
 
     def check(self) -> None:
-        """Raises ``TooLargeError`` where there are too many possible counts to weigh."""
+        """Raise ``TooLargeError`` if there are too many possible counts to sum over."""
         if self._convolve is None:
             _ = self._period
 

@@ -21,10 +21,10 @@ import numpy as np
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError
 
-_DIRECT_PRODUCT = 1 << 21  # below this many multiplications np.convolve beats the FFT, and is all positive
-_DROP = 1e-22  # share of the tilted mass below which an entry at the edge of a long window is dropped
-_SHORT = 4096  # windows that are short together are kept whole
-_LAST = 64  # so many coordinates are drawn together, given their sum
+_MOST_DIRECT_PRODUCTS = 1 << 21  # up to this many np.convolve beats the FFT, and stays positive
+_DROPPED_MASS = 1e-22  # share of the tilted mass below which an entry at the edge of a long window is dropped
+_SHORT_WINDOWS = 4096  # windows with at most this many entries in all are not shortened
+_COORDINATES_GIVEN_SUM = 64  # the last coordinates, which are drawn given their sum
 
 
 def number_of_compositions(n: int, k: int) -> int:
@@ -89,8 +89,8 @@ class Separable:
         if left < 0 or any(len(a) == 0 for a in arrays) or left > sum(len(a) - 1 for a in arrays):
             raise InvalidInputError(f"total={total} cannot be reached by the given windows")
         theta = _saddle_point(arrays, left)
-        if sum(map(len, arrays)) > _SHORT:
-            law = cls._tilt(arrays, left, starts, theta, _DROP)
+        if sum(map(len, arrays)) > _SHORT_WINDOWS:
+            law = cls._tilt(arrays, left, starts, theta, _DROPPED_MASS)
             if law._hit > 0 and law.truncation < 1e-10:
                 return law
         law = cls._tilt(arrays, left, starts, theta, 0.0)
@@ -174,11 +174,11 @@ class Separable:
         All but the last coordinates are drawn from their tilted laws and kept with probability ∝ P(the last
         ones make up the rest); the last are then drawn given their sum, one after the other.
         """
-        order, suffix = list(range(self.k)), self._suffix if self.k <= _LAST else None
+        order, suffix = list(range(self.k)), self._suffix if self.k <= _COORDINATES_GIVEN_SUM else None
         if suffix is None:
             order.sort(key=lambda i: len(self.tilted[i].mass))
-            suffix = self._suffixes(order, _LAST)
-        free, last = order[:-_LAST], order[-_LAST:]
+            suffix = self._suffixes(order, _COORDINATES_GIVEN_SUM)
+        free, last = order[:-_COORDINATES_GIVEN_SUM], order[-_COORDINATES_GIVEN_SUM:]
         alike: dict[int, list[int]] = {}
         for i in free:
             alike.setdefault(id(self.tilted[i]), []).append(i)
@@ -212,7 +212,7 @@ class Separable:
 
 
 def _convolve(a: Window, b: Window) -> Window:
-    if len(a.mass) * len(b.mass) <= _DIRECT_PRODUCT:
+    if len(a.mass) * len(b.mass) <= _MOST_DIRECT_PRODUCTS:
         return Window(a.low + b.low, np.convolve(a.mass, b.mass))
     length = len(a.mass) + len(b.mass) - 1
     padded = 1 << (length - 1).bit_length()

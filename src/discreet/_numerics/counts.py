@@ -16,8 +16,10 @@ import numpy as np
 from discreet._numerics.log_gamma import log_factorial_excess
 from discreet._typing import FloatArray, IntArray
 
-_MODERATE = 1e4  # up to here log-Gamma functions lose no more than 11 digits to each other
-_SMALL = 300.0  # logarithms of factorials up to here lose no more than 12 digits to each other
+_LARGEST_DIRECT_COUNT = 1e4
+"""Up to this count differences of log-Gamma functions lose at most 11 digits."""
+_LARGEST_DIRECT_FACTORIAL = 300.0
+"""Up to this count differences of log-factorials lose at most 12 digits."""
 
 
 def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
@@ -32,7 +34,7 @@ def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
 
 def log_factorial_ratio(x: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(f, m) with log Γ(x+1)/Γ(at+1) = f + (x − at)·m: the large part is m = log at, left to the caller."""
-    if max(x.max(initial=0.0), at.max(initial=0.0)) < _SMALL:
+    if max(x.max(initial=0.0), at.max(initial=0.0)) < _LARGEST_DIRECT_FACTORIAL:
         from scipy.special import gammaln
 
         return np.asarray(gammaln(x + 1) - gammaln(at + 1)), np.zeros_like(at)
@@ -173,7 +175,7 @@ class RisingLaw(CountLaw):
         return np.asarray(np.where(x <= self.limit, value + x * self.log_q + self.constant, -np.inf))
 
     def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
-        if max(x.max(initial=0.0), at.max(initial=0.0)) + self.a.max(initial=0.0) < _MODERATE:
+        if max(x.max(initial=0.0), at.max(initial=0.0)) + self.a.max(initial=0.0) < _LARGEST_DIRECT_COUNT:
             value = _log_rising(self.a, x) - _log_rising(self.a, at) + (x - at) * self.log_q
             return np.asarray(np.where(x <= self.limit, value, -np.inf))
         ratio, centre = log_factorial_ratio(x, at)

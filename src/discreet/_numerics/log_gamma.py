@@ -49,7 +49,7 @@ def reduced_log_gamma(start: float, u: FloatArray) -> FloatArray:
 
 
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-_RAISE = 10
+_SMALLEST_STIRLING_ARGUMENT = 10
 
 
 def _stirling_series(t: FloatArray) -> FloatArray:
@@ -114,12 +114,14 @@ def log_gamma_gap(a: npt.ArrayLike, b: npt.ArrayLike, difference: npt.ArrayLike 
     """
     a, b = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
     apart = a - b if difference is None else np.broadcast_to(np.asarray(difference, np.float64), a.shape)
-    gap = _large_gap(np.maximum(a, _RAISE), np.maximum(b, _RAISE), apart)
-    small = np.minimum(a, b) < _RAISE
+    gap = _large_gap(
+        np.maximum(a, _SMALLEST_STIRLING_ARGUMENT), np.maximum(b, _SMALLEST_STIRLING_ARGUMENT), apart
+    )
+    small = np.minimum(a, b) < _SMALLEST_STIRLING_ARGUMENT
     if small.any():
         x, y, d = a[small], b[small], apart[small]
-        raised = _large_gap(x + _RAISE, y + _RAISE, d)
-        for j in range(_RAISE):
+        raised = _large_gap(x + _SMALLEST_STIRLING_ARGUMENT, y + _SMALLEST_STIRLING_ARGUMENT, d)
+        for j in range(_SMALLEST_STIRLING_ARGUMENT):
             raised = raised - 0.5 * _log_one_minus_square(x + j, y + j, d / (x + y + 2 * j))
         gap = np.asarray(gap)
         gap[small] = raised

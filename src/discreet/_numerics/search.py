@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 Number = TypeVar("Number", int, float, Fraction)
 
 RETREATS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-"""By which shares a rough answer is given up until it is sure."""
+"""Relative steps back from a rough answer, tried in order until the condition is certain."""
 
 
 def boundary(

@@ -33,14 +33,14 @@ Ratio = Callable[[FloatArray, FloatArray], FloatArray]
 TAIL = 42.0
 """Nats below the largest term at which a window ends: e^{−42} = 6e-19."""
 
-_NODES = 16
-_PANELS = 24  # a range is cut into 12 to 24 panels of equal width
-_BLOCK = 1 << 16  # panels evaluated together
+_NODES_OF_A_PANEL = 16
+_MOST_PANELS = 24  # a range is cut into 12 to 24 panels of equal width
+_PANELS_AT_ONCE = 1 << 16  # panels evaluated together
 
 
 def gauss_rule(points: int) -> tuple[FloatArray, FloatArray]:
     """Nodes in [0, points − 1] and weights with Σ_{x<points} g(x) = Σ_j w_j g(x_j) for degrees up to 31."""
-    order = np.arange(1, _NODES)
+    order = np.arange(1, _NODES_OF_A_PANEL)
     off = np.sqrt(order**2 * (1 - (order / points) ** 2) / (4 * (4.0 * order**2 - 1)))
     values, vectors = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
     return (points - 1) / 2 + points * values, points * vectors[0] ** 2
@@ -48,15 +48,18 @@ def gauss_rule(points: int) -> tuple[FloatArray, FloatArray]:
 
 def _tables(levels: int = 50) -> tuple[FloatArray, FloatArray]:
     """Rows 0–15: the first r of sixteen points (r = 0 stands for all). Row 16 + j: the rule for 16·2^j."""
-    nodes, log_weights = np.empty((_NODES + levels, _NODES)), np.full((_NODES + levels, _NODES), -np.inf)
-    for r in range(_NODES):
-        count = r or _NODES
-        nodes[r] = np.minimum(np.arange(_NODES), count - 1)
+    nodes, log_weights = (
+        np.empty((_NODES_OF_A_PANEL + levels, _NODES_OF_A_PANEL)),
+        np.full((_NODES_OF_A_PANEL + levels, _NODES_OF_A_PANEL), -np.inf),
+    )
+    for r in range(_NODES_OF_A_PANEL):
+        count = r or _NODES_OF_A_PANEL
+        nodes[r] = np.minimum(np.arange(_NODES_OF_A_PANEL), count - 1)
         log_weights[r, :count] = 0.0
-    nodes[_NODES], log_weights[_NODES] = nodes[0], log_weights[0]
+    nodes[_NODES_OF_A_PANEL], log_weights[_NODES_OF_A_PANEL] = nodes[0], log_weights[0]
     for j in range(1, levels):
-        x, w = gauss_rule(_NODES << j)
-        nodes[_NODES + j], log_weights[_NODES + j] = x, np.log(w)
+        x, w = gauss_rule(_NODES_OF_A_PANEL << j)
+        nodes[_NODES_OF_A_PANEL + j], log_weights[_NODES_OF_A_PANEL + j] = x, np.log(w)
     return nodes, log_weights
 
 
@@ -78,7 +81,7 @@ class Panels:
         ends = np.append(self.first[1:], len(self.problem))
         low = 0
         while low < len(self.first):
-            high = int(np.searchsorted(ends, self.first[low] + _BLOCK, side="right"))
+            high = int(np.searchsorted(ends, self.first[low] + _PANELS_AT_ONCE, side="right"))
             high = max(high, low + 1)
             rows = slice(int(self.first[low]), int(ends[high - 1]))
             yield (
@@ -117,7 +120,7 @@ class Sums:
 
     @cached_property
     def _normalise(self) -> tuple[FloatArray, FloatArray]:
-        peak = np.maximum.reduceat(self.log_term.ravel(), _NODES * self.panels.first)
+        peak = np.maximum.reduceat(self.log_term.ravel(), _NODES_OF_A_PANEL * self.panels.first)
         shift = np.where(np.isfinite(peak), peak, 0.0)
         weight = np.exp(self.log_term - shift[self.local][:, None])
         total = self.sum(weight)
@@ -261,7 +264,7 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
     lows, highs = list(edges[:-1]), list(edges[1:])
     if graded:
         middles = [
-            np.where(high - low <= _PANELS * _NODES, high, low + np.floor((high - low) / 2))
+            np.where(high - low <= _MOST_PANELS * _NODES_OF_A_PANEL, high, low + np.floor((high - low) / 2))
             for low, high in zip(lows, highs, strict=True)
         ]
         lows = [v for low, middle in zip(lows, middles, strict=True) for v in (low, middle)]
@@ -269,10 +272,10 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
     low = np.stack(lows, axis=1).ravel()  # by problem, then by segment
     length = np.stack(highs, axis=1).ravel() - low
     backwards = graded & (np.arange(len(low)) % 2 == 1)
-    longest = np.maximum(length / (_PANELS * _NODES), 1.0)
+    longest = np.maximum(length / (_MOST_PANELS * _NODES_OF_A_PANEL), 1.0)
     level = np.zeros(len(low), dtype=np.int64) if whole else np.ceil(np.log2(longest)).astype(np.int64)
     depth = int(level.max(initial=0))
-    sixteens, partial = np.divmod(length, _NODES)
+    sixteens, partial = np.divmod(length, _NODES_OF_A_PANEL)
     counts = np.zeros((len(low), depth + 2), dtype=np.int64)  # column 0: what is left of sixteen
     counts[:, 0] = partial > 0
     for j in range(depth + 1):
@@ -285,7 +288,11 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
     if graded:
         above_zero = level > 0
         counts[above_zero, level[above_zero] + 1] -= 1
-    widths = np.broadcast_to(np.append(0, _NODES << np.arange(depth + 1)), counts.shape).copy().astype(float)
+    widths = (
+        np.broadcast_to(np.append(0, _NODES_OF_A_PANEL << np.arange(depth + 1)), counts.shape)
+        .copy()
+        .astype(float)
+    )
     widths[:, 0] = partial
     per_segment = counts.sum(axis=1)
     segment = np.repeat(np.arange(len(low)), per_segment)
@@ -298,7 +305,7 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
     start = np.where(
         backwards[segment], low[segment] + length[segment] - before - width, low[segment] + before
     )
-    row = np.where(column == 0, partial[segment].astype(np.int64), _NODES + column - 1)
+    row = np.where(column == 0, partial[segment].astype(np.int64), _NODES_OF_A_PANEL + column - 1)
     problem = segment // (len(low) // max(problems, 1)) if problems else segment
     first = np.searchsorted(problem, np.arange(problems))
     return Panels(problem, start, row, first)
@@ -321,9 +328,9 @@ def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
 def _within(terms: Terms, block: Panels, chosen: IntArray, rng: np.random.Generator) -> FloatArray:
     """A whole number inside each chosen panel: halves of halves, then one of sixteen points."""
     problem, start, row = block.problem[chosen], block.start[chosen].copy(), block.row[chosen].copy()
-    while np.any(wide := row > _NODES):
+    while np.any(wide := row > _NODES_OF_A_PANEL):
         half = row[wide] - 1
-        width = np.ldexp(float(_NODES), half - _NODES)
+        width = np.ldexp(float(_NODES_OF_A_PANEL), half - _NODES_OF_A_PANEL)
         x = start[wide][:, None, None] + np.stack([0 * width, width], 1)[:, :, None] + _X[half][:, None, :]
         f = terms(x, problem[wide][:, None, None]) + _LOG_W[half][:, None, :]
         mass = np.exp(f - f.max(axis=(1, 2), keepdims=True)).sum(axis=2)
@@ -341,7 +348,7 @@ def log_tail(f: Callable[[FloatArray], FloatArray], start: FloatArray) -> FloatA
     total = f(start[..., None])[..., 0]
     offset, level = 1.0, 0
     while True:
-        row = _NODES + level
+        row = _NODES_OF_A_PANEL + level
         values = f(start[..., None] + offset + _X[row]) + _LOG_W[row]
         peak = values.max(axis=-1)
         safe = np.where(np.isfinite(peak), peak, 0.0)
@@ -350,5 +357,5 @@ def log_tail(f: Callable[[FloatArray], FloatArray], start: FloatArray) -> FloatA
         total = np.logaddexp(total, part)
         if np.all(values[..., -1] <= total - TAIL - 6) or level > 45:
             return np.asarray(total)
-        offset += math.ldexp(_NODES, level)
-        level += 1 if offset > _NODES + 1 else 0
+        offset += math.ldexp(_NODES_OF_A_PANEL, level)
+        level += 1 if offset > _NODES_OF_A_PANEL + 1 else 0

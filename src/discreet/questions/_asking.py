@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 LARGE_EPSILON = 10
-"""Above it a guarantee is warned of."""
+"""Above this ε the curator is warned."""
 LARGEST_DELTA = Fraction(1, 1000)
-"""Above it δ is refused unless it is acknowledged."""
+"""Above this δ a question is refused unless it is acknowledged."""
 _large_delta_allowed: ContextVar[bool] = ContextVar("large_delta_allowed", default=False)
 _warned_uncounted = False
 
 
 @contextmanager
 def acknowledge_large_delta() -> Iterator[None]:
-    """Within it a δ above 1/1000, or of 1/n or more, is not refused: it may give a record away."""
+    """Allow a δ above 1/1000, or of 1/n or more, in this block; such a δ may reveal a record."""
     before = _large_delta_allowed.set(True)
     try:
         yield
@@ -87,7 +87,7 @@ class BoundQuestion:
 
     @cached_property
     def _records(self) -> Any:
-        """The data; a mapping of columns as a table, each value on its own."""
+        """The data; a mapping of columns becomes a table of objects."""
         if isinstance(self.data, Mapping) and not _is_one_column(self.data):
             return of_columns(self.data)
         if _is_list(self.data) and len(self.schema.columns) == 1 and not self.schema.nameless:

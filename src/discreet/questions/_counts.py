@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANY_LEVELS = 50
-"""With more, of which most may be empty, the strength of the prior is inferred unless it is declared."""
+"""With more levels than this the parameter of the prior is inferred unless it is declared."""
 _MARGIN_DRAWS = 1000
-"""Draws from which the deviation of a margin is planned: to about two percent."""
+"""Draws for the standard deviation of a margin in a plan: accurate to about two percent."""
 
 
 @dataclass(frozen=True, kw_only=True)

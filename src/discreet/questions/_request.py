@@ -19,7 +19,7 @@ from discreet.schema import Schema
 
 
 class PricedRequest(NamedTuple):
-    """A request whose public size is known: its guarantee, and what makes the answer of a statistic."""
+    """The guarantee of a request for a public size, and the function that makes the answer."""
 
     guarantee: Guarantee
     make: Callable[[Any], Answer]
@@ -37,7 +37,7 @@ class Request(ABC):
 
     schema: Schema
     cautions: ClassVar[tuple[str, ...]] = ()
-    """What the curator should know before it is asked, as far as the declaration tells."""
+    """Warnings for the curator that follow from the declaration alone."""
 
     @abstractmethod
     def read(self, data: Any) -> Any:

@@ -16,13 +16,13 @@ from discreet.errors import InvalidInputError
 
 
 def number_text(value: float) -> str:
-    """A number as people write it, and as it reads back exactly."""
+    """Return the shortest usual text of a number that reads back exactly."""
     short = f"{value:.15g}"
     return short if float(short) == value else repr(value)
 
 
 def plain(value: Any) -> Any:
-    """A JSON value: what has no other form becomes its text."""
+    """Return a value as JSON; what JSON cannot hold becomes text."""
     if hasattr(value, "item") and not isinstance(value, Mapping | Sequence):
         value = value.item()
     if isinstance(value, Domain):
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 
 def words(value: Any) -> str:
-    """A value in words, for a reader."""
+    """Return a value in words, for a reader."""
     if isinstance(value, Domain):
         return words(value.levels)
     if isinstance(value, Mapping):
@@ -52,7 +52,7 @@ def words(value: Any) -> str:
 
 
 def entries(text: str, name: str) -> list[str]:
-    """Entries between commas, or one a line where there are lines."""
+    """Return the entries of a text, separated by commas or by lines."""
     if "\n" in text.strip():
         return [line.strip() for line in text.splitlines() if line.strip()]
     parts = [part.strip() for part in text.split(",")]
@@ -122,7 +122,7 @@ def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
 
 
 def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
-    """As levels are written, but there may be none."""
+    """Read names with their parents, of which there may be none."""
     named = _mapping_text(text, name)
     return {column: tuple(entries(parents, name)) if parents else () for column, parents in named.items()}
 
@@ -227,7 +227,7 @@ _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, an
 def plan_in_words(plan: Mapping[str, Any]) -> str:
     """What was asked, in one line: a title, and the label and text of each parameter besides the price.
 
-    A plan of 0.1.0, or of a question that is not known here, is told by its own names.
+    A plan of 0.1.0, or of an unknown question, is described by the names of its fields.
     """
     kind = str(plan.get("question", "question"))
     title, labels = kind.capitalize(), {}
@@ -243,7 +243,7 @@ def plan_in_words(plan: Mapping[str, Any]) -> str:
 
 
 def _value_text(value: Any) -> str:
-    """A value in words, without what was left open; the levels of a column stand behind its name."""
+    """Return a value in words, without empty parts; the levels of a column follow its name."""
     if isinstance(value, Mapping):
         stated = {key: item for key, item in value.items() if _value_text(item)}
         column = stated.pop("column", None)

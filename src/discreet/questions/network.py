@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_PARTS = 1000  # of the largest share; shares are whole numbers of such parts, so that ε is split exactly
+_PARTS = 1000  # shares of ε are whole numbers up to this, so that ε is split exactly
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from discreet.questions.base import Question, check_names, optional, parameter
 from discreet.schema import Category, Number, Schema
 
 EXPECTED_FALSE = "expected_false"
-"""The option that publishes only values that stand out; so many empty ones may be among them on average."""
+"""The option that publishes only values that stand out: the expected number of empty ones among them."""
 
 
 @dataclass(frozen=True)

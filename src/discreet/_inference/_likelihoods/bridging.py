@@ -43,21 +43,25 @@ from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError
 
 LARGEST_RATE = 4e9
-ORDERS = 9
-"""Cumulants that are tabled for a public total."""
-_FEW = 32  # cells whose sum is not expanded
-_AT_ONCE = 16  # draws whose cells NumPy transforms together
-_DEGREE = 12
-_NODES = np.cos(math.pi * np.arange(_DEGREE + 1) / _DEGREE)  # the ends too: nothing hides beside them
-_FIT = np.linalg.inv(np.cos(np.outer(np.arccos(_NODES), np.arange(_DEGREE + 1))))
-_TOLERANCE = 1e-11
-_LEAST = 0.05  # panels narrower than this are not halved: what is left is rounding
-ENOUGH = 1e-8
-"""Expected errors of a public total up to this are taken; else the law of its sum is transformed."""
+CUMULANT_ORDERS = 9
+"""The number of cumulants in a table for a public total."""
+_FEWEST_EXPANDED_CELLS = 32  # with fewer cells their sum is not expanded
+_DRAWS_AT_ONCE = 16  # draws whose cells NumPy transforms together
+_CHEBYSHEV_DEGREE = 12
+_CHEBYSHEV_NODES = np.cos(
+    math.pi * np.arange(_CHEBYSHEV_DEGREE + 1) / _CHEBYSHEV_DEGREE
+)  # the ends too: nothing hides beside them
+_CHEBYSHEV_FIT = np.linalg.inv(
+    np.cos(np.outer(np.arccos(_CHEBYSHEV_NODES), np.arange(_CHEBYSHEV_DEGREE + 1)))
+)
+_RELATIVE_TOLERANCE = 1e-11
+_NARROWEST_PANEL = 0.05  # panels narrower than this are not halved: what is left is rounding
+LARGEST_EXPANSION_ERROR = 1e-8
+"""Largest expected error of the expansion; beyond it the distribution of the sum is transformed."""
 
 
 def unit(m: Any, order: int) -> Any:
-    """What a cumulant is like: m for small counts, m^{order/2} for large ones."""
+    """Return the scale of a cumulant: m for small counts, m^{order/2} for large ones."""
     return m * (1 + m) ** (order / 2 - 1)
 
 
@@ -90,15 +94,15 @@ class CellTable:
 
     start: FloatArray
     width: FloatArray
-    """Of the panels of each distinct cell; starts are padded with infinity."""
+    """Width of the panels of each distinct cell; starts are padded with infinity."""
     coefficients: FloatArray
     """Shape (distinct cells, panels, degree + 1, columns)."""
     row: IntArray
-    """The distinct cell that each cell is."""
+    """The index of each cell among the distinct cells."""
     sizes: FloatArray | None
     """Public sizes of binomial cells; None for Poisson cells."""
     largest: float = LARGEST_RATE
-    """Rates above it are taken for it."""
+    """Larger rates are replaced by this one."""
 
     def at(self, xp: Any, parameter: Any, columns: int = 2) -> Any:
         """The first columns at rates or probabilities, shape (…, cells); a new last axis for the columns."""
@@ -110,9 +114,9 @@ class CellTable:
         index = xp.asarray(self.row * self.start.shape[1]) + panel
         low, width = (xp.asarray(a.ravel()) for a in (self.start, self.width))
         t = (2 * (v - low[index]) / width[index] - 1)[..., None]
-        c = xp.asarray(self.coefficients[..., :columns].reshape(-1, _DEGREE + 1, columns))[index]
+        c = xp.asarray(self.coefficients[..., :columns].reshape(-1, _CHEBYSHEV_DEGREE + 1, columns))[index]
         later, last = c[..., -1, :], xp.zeros_like(c[..., -1, :])
-        for j in range(_DEGREE - 1, 0, -1):  # Clenshaw
+        for j in range(_CHEBYSHEV_DEGREE - 1, 0, -1):  # Clenshaw
             later, last = c[..., j, :] + 2 * t * later - last, later
         return c[..., 0, :] + t * later - last
 
@@ -128,10 +132,10 @@ class CellTable:
 def given_total(
     xp: Any, cells: CellTable, total: int, shares: Any, loop: Any = until
 ) -> tuple[Any, Any, Any]:
-    """(log P(z), E[x | z], the error of both to be expected) of cells with a public total of 1 or more.
+    """Return log P(z), E[x | z] and the expected error of both, for cells with a public total of 1 or more.
 
-    ``shares`` sum to 1 over the last axis; ``cells`` has the cumulants up to :data:`ORDERS`. The constant of
-    noise that is tied to sum zero is left to the caller.
+    ``shares`` sum to 1 over the last axis; ``cells`` has the cumulants up to :data:`CUMULANT_ORDERS`. The
+    caller adds the constant of noise that sums to zero.
     """
     rates = total * shares
 
@@ -152,10 +156,10 @@ def given_total(
 
     start = xp.zeros(rates.shape[:-1])
     s, _, _ = loop(going, step, (start, start + 1.0, 100))
-    values, cumulants = moments(s, ORDERS)
+    values, cumulants = moments(s, CUMULANT_ORDERS)
     sums = [k.sum(axis=-1) for k in cumulants]
     second = sums[1]
-    ratio = {j: sums[j - 1] / second ** (j / 2) for j in range(3, ORDERS)}
+    ratio = {j: sums[j - 1] / second ** (j / 2) for j in range(3, CUMULANT_ORDERS)}
     parts, by = [0.0, 0.0, 0.0, 0.0], dict.fromkeys(ratio, 0.0)
     for order, coefficient, powers in _EXPANSION:
         parts[order] = parts[order] + coefficient * _product(ratio, powers)
@@ -169,7 +173,7 @@ def given_total(
     # E[x] is the derivative by log rates: the cell's own mean, then how P(S = n) moves with K₂, K₃, …
     by_second = -0.5 * (1 + sum(j * ratio[j] * by[j] for j in ratio) / whole) / second
     means = cumulants[0]
-    for j in range(2, ORDERS):
+    for j in range(2, CUMULANT_ORDERS):
         slope = by_second if j == 2 else by[j] / whole / second ** (j / 2)
         means = means + slope[..., None] * (cumulants[j] - (sums[j] / second)[..., None] * cumulants[1])
     return log_prob, means, 8 * xp.maximum(xp.abs(parts[2]) ** 2, xp.abs(parts[3]) ** (4 / 3))
@@ -185,7 +189,7 @@ def _product(ratio: dict[int, Any], powers: dict[int, int]) -> Any:
 def table(
     noise: Noise, z: FloatArray, sizes: FloatArray | None = None, total: int | None = None
 ) -> CellTable:
-    """The table of the cells whose values are z; made once for the same cells and noise.
+    """Return the table of the cells whose values are z; it is cached for the same cells and noise.
 
     With a total it has the cumulants for :func:`given_total`, at rates up to sixty times the total.
     """
@@ -201,13 +205,13 @@ def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -
     public_sizes = None if sizes is None else np.frombuffer(sizes)
     scales = law.scales(len(z))
     columns = [z, scales] if public_sizes is None else [z, scales, public_sizes]
-    # Scales that are not numbers mark cells of which nothing is said; np.unique would tell them apart.
+    # NaN scales mark cells without a published value; np.unique would treat them as different.
     keys = np.where(np.isnan(np.stack(columns, axis=1)), -1.0, np.stack(columns, axis=1))
     _, first, row = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     size = (
         None if public_sizes is None else np.maximum(public_sizes[first], 1e-3)
-    )  # of 0 records nothing is asked
-    orders, largest = (1, LARGEST_RATE) if total is None else (ORDERS, 60.0 * total)
+    )  # a size of 0 is never used
+    orders, largest = (1, LARGEST_RATE) if total is None else (CUMULANT_ORDERS, 60.0 * total)
     top = np.full(len(first), 2 * math.sqrt(largest)) if size is None else math.pi * np.sqrt(size)
 
     def values_at(which: IntArray, v: FloatArray) -> FloatArray:
@@ -241,15 +245,19 @@ def interpolate(
     which, low, high = which[low < high], low[low < high], high[low < high]
     done: list[tuple[IntArray, FloatArray, FloatArray, FloatArray]] = []
     while len(which):
-        v = low[:, None] + (high - low)[:, None] * (1 + _NODES) / 2
-        values = function(np.repeat(which, _DEGREE + 1), v.ravel()).reshape(len(which), _DEGREE + 1, -1)
-        fit = np.einsum("ij,pjc->pic", _FIT, values)
+        v = low[:, None] + (high - low)[:, None] * (1 + _CHEBYSHEV_NODES) / 2
+        values = function(np.repeat(which, _CHEBYSHEV_DEGREE + 1), v.ravel()).reshape(
+            len(which), _CHEBYSHEV_DEGREE + 1, -1
+        )
+        fit = np.einsum("ij,pjc->pic", _CHEBYSHEV_FIT, values)
         error = np.abs(fit[:, -2:]).max(axis=1)
         limit = 1 + np.abs(values).min(axis=1)
         limit[:, 2:3] *= 1e2
         limit[:, 3:] *= 1e5  # these only correct
-        least = _LEAST * np.minimum(np.minimum(high, top[which] - low), 1.0)  # ends may be logarithms
-        fine = (error <= _TOLERANCE * limit).all(axis=1) | (high - low < least)
+        least = _NARROWEST_PANEL * np.minimum(
+            np.minimum(high, top[which] - low), 1.0
+        )  # ends may be logarithms
+        fine = (error <= _RELATIVE_TOLERANCE * limit).all(axis=1) | (high - low < least)
         done.append((which[fine], low[fine], high[fine], fit[fine]))
         middle = (low + high)[~fine] / 2
         low, high = np.append(low[~fine], middle), np.append(middle, high[~fine])
@@ -267,7 +275,7 @@ def interpolate(
 
 
 def plain(likelihood: Likelihood) -> bool:
-    """Whether it is of noisy counts of shares with a public total, or of rates."""
+    """Return whether the likelihood is of noisy counts under a multinomial or a Poisson model."""
     return isinstance(likelihood, NoisyCells) and likelihood.model.name in ("multinomial", "Poisson")
 
 
@@ -302,7 +310,7 @@ def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -
 
 
 def sum_log_prob(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[FloatArray, FloatArray]:
-    """The same by the sums themselves."""
+    """Return what :func:`looked_up` does, by summing over the true counts."""
     arrays = [
         np.asarray(a, dtype=np.float64) for a in (z, parameter, noise.scale, 0 if size is None else size)
     ]
@@ -326,7 +334,7 @@ def totals(
     def _by_transform() -> tuple[Any, Any]:
         return direct.both(xp, shares, loop) if direct.fits else exact(z, shares)
 
-    if len(z) < _FEW or total == 0:
+    if len(z) < _FEWEST_EXPANDED_CELLS or total == 0:
         return _by_transform()
     value, means, error = given_total(xp, table(noise, z, total=total), total, shares, loop)
 
@@ -334,9 +342,9 @@ def totals(
         value, means = _by_transform()
         return value, means, xp.zeros(error.shape)
 
-    # A loop of at most one turn: mapped over draws it costs nothing where all expansions are good enough.
+    # A loop of at most one pass: mapped over draws it costs nothing where all expansions are accurate.
     start = value - noise.log_normaliser(len(z)), means, error
-    value, means, _ = loop(lambda state: xp.any(~(state[2] <= ENOUGH)), again, start)
+    value, means, _ = loop(lambda state: xp.any(~(state[2] <= LARGEST_EXPANSION_ERROR)), again, start)
     return value, means
 
 
@@ -346,12 +354,12 @@ def _transform(noise: bytes, values: bytes, total: int) -> Transform:
 
 
 def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
-    """The same by the sums of the NumPy engine, for rows of values and of shares."""
+    """Return what :func:`totals` does by exact sums, for rows of values and of shares."""
     return _by_rows(z, shares, partial(_invert, noise, total))
 
 
 def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
-    """The same, quickly."""
+    """Return what :func:`exact_totals` does by the expansion, or the transform, which are faster."""
 
     def _row_totals(row: FloatArray, row_shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         return totals(np, noise, row, row_shares, total, until, partial(_invert, noise, total))
@@ -365,7 +373,7 @@ def _invert(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tu
 
 
 def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray]:
-    """A function of one row of values and all shares that go with it."""
+    """Call a function once for each distinct row of values, with all its shares."""
     z, shares = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(shares, dtype=np.float64))
     values, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
     flat = flat / flat.sum(axis=1, keepdims=True)
@@ -373,6 +381,6 @@ def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray
     value, means = np.empty(len(values)), np.empty(values.shape)
     for i, row in enumerate(distinct):
         rows = np.flatnonzero(inverse.ravel() == i)
-        for chunk in np.array_split(rows, math.ceil(len(rows) / _AT_ONCE)):
+        for chunk in np.array_split(rows, math.ceil(len(rows) / _DRAWS_AT_ONCE)):
             value[chunk], means[chunk] = function(row, flat[chunk])
     return value.reshape(z.shape[:-1]), means.reshape(z.shape)

@@ -51,11 +51,11 @@ class Likelihood(ABC):
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray: ...
 
     def _at_once(self) -> int:
-        """How many draws of the parameters are worked on together."""
+        """Return the number of draws of the parameters that are evaluated together."""
         return max(1, _CELLS_AT_ONCE // self.k)
 
     def log_prob(self, *parameters: Any) -> Any:
-        """log P(what was published | parameters), normalised over all that could have been published."""
+        """Return log P(published values | parameters), normalised over all possible values."""
         shape, chunks = self._chunks(parameters)
         return _join([self._log_prob(chunk) for chunk in chunks], shape)[()]
 
@@ -76,12 +76,12 @@ class Likelihood(ABC):
         return result[0] if len(result) == 1 else tuple(result)
 
     def expected_counts(self, *parameters: Any) -> FloatArray:
-        """E[x | published, parameters]: the true counts, as far as they can be known."""
+        """Return E[x | published values, parameters], x the true counts."""
         shape, chunks = self._chunks(parameters)
         return _join([self._means(chunk, [lambda x, which: x])[0] for chunk in chunks], (*shape, self.k))
 
     def sample_counts(self, *parameters: Any, size: int | None = None, seed: int | None = None) -> IntArray:
-        """True counts drawn given what was published and the parameters, shape (…, [size,] k)."""
+        """Draw true counts given the published values and the parameters, shape (…, [size,] k)."""
         number, rng = 1 if size is None else as_draws(size, self.k), np.random.default_rng(seed)
         shape, chunks = self._chunks(parameters, number)
         whole = (*shape, *(() if size is None else (number,)), self.k)
@@ -261,7 +261,7 @@ class RandomisedResponse(Likelihood):
 
 
 MAX_LISTED = 2_000_000
-"""Up to this many sets of true counts a likelihood is listed."""
+"""The largest number of sets of true counts that a likelihood lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +342,7 @@ def as_values(values: Any, gaps: bool = False) -> FloatArray:
 
 
 def check_private(mechanism: Mechanism) -> None:
-    """Refuse to infer from what is not private."""
+    """Raise an error if a mechanism is not private."""
     if not mechanism.guarantee.is_private:
         raise NotPrivateError(
             f"mechanism={mechanism.name!r} is not private, so nothing is inferred from what it publishes"

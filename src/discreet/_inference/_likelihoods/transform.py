@@ -22,8 +22,8 @@ from scipy.special import gammaln
 from discreet._numerics.noises import DiscreteLaplace, Laplace, LatticeNoise, Noise
 from discreet._typing import FloatArray
 
-_MOST_TABLED = 1 << 22
-_MOST_TRANSFORMED = 1 << 24
+_MOST_TABLED_COUNTS = 1 << 22
+_MOST_TRANSFORMED_COUNTS = 1 << 24
 
 
 def until(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
@@ -51,7 +51,7 @@ class Transform:
     def fits(self) -> bool:
         """Whether memory holds the windows of one draw."""
         tabled = self.total if self._straight else self.k * self.total
-        return tabled <= _MOST_TABLED and self.k * self._period <= _MOST_TRANSFORMED
+        return tabled <= _MOST_TABLED_COUNTS and self.k * self._period <= _MOST_TRANSFORMED_COUNTS
 
     @cached_property
     def _log_factorial(self) -> FloatArray:
