@@ -501,7 +501,7 @@ class Release(Bridged, Answer):
         return self.shares(self._outcome(given), given).differences(level)
 
     def _outcome(self, given: str) -> str:
-        """The column besides ``given``, of a table of two."""
+        """Return the column besides ``given``, of a table of two."""
         others = [column for column in self._axes() if column != given]
         if len(others) != 1 or given not in self._axes():
             raise InvalidInputError(

@@ -915,7 +915,7 @@ def _append(
 
 
 def _hour(time: str) -> str:
-    """An ISO time in UTC down to the hour: anything finer would tell how long a computation took."""
+    """Truncate an ISO time in UTC to the hour: anything finer would tell how long a computation took."""
     return f"{time[:13]}:00+00:00"
 
 

@@ -280,7 +280,7 @@ def _check_guarantee(guarantee: object) -> None:
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
-    """The guarantees, and the relation and unit for which all of them hold."""
+    """Return the guarantees, and the relation and unit for which all of them hold."""
     try:
         parts = list(guarantees)
     except TypeError:

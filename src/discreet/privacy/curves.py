@@ -873,7 +873,7 @@ class Target:
         return f"epsilon = {curve.rdp(self.order):.4g} at order {self.order:g}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The target as JSON values."""
+        """Return the target as JSON values."""
         at = {"delta": str(self.delta)} if self.order is None else {"order": self.order}
         return {"epsilon": str(self.epsilon), **at}
 

@@ -431,7 +431,7 @@ class Guarantee:
         )
 
     def to_dp_event(self) -> Any:
-        """The ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""
+        """Return the ``dp_accounting.DpEvent`` with this loss, where that library has a form for it."""
         from discreet.privacy.interop import dp_event
 
         return dp_event(self.effective_curve)
@@ -460,7 +460,7 @@ class Guarantee:
         )
 
     def _repr_html_(self) -> str:
-        """The guarantee and its meaning, for a notebook."""
+        """Return the guarantee and its meaning as HTML, for a notebook."""
         basis = [paragraph(f"Basis: {self.basis}", soft=True)] if self.basis else []
         assumed = [paragraph(f"Assumed: {assumption}", soft=True) for assumption in self.assumptions]
         return card(paragraph(str(self), strong=True), paragraph(self.meaning()), *basis, *assumed)

@@ -68,18 +68,18 @@ _OF_DRAWS = ("order", "prior_precision", "draws", "multi_class", "steps", "sampl
 
 
 def _refusing(estimator: Estimator) -> Estimator:
-    """An estimator that answers habits from elsewhere with the reason, in place of a TypeError."""
+    """Make an estimator explain why it refuses a parameter, in place of a TypeError."""
     changed: Any = estimator
     initialise = changed.__init__
 
     @wraps(initialise)
-    def checked(self: Any, **settings: Any) -> None:
+    def check_settings(self: Any, **settings: Any) -> None:
         for name, why in _REFUSED.items():
             if name in settings:
                 raise InvalidInputError(f"is refused: {why}", parameter=name, value=settings[name])
         initialise(self, **settings)
 
-    changed.__init__ = checked
+    changed.__init__ = check_settings
     return estimator
 
 
@@ -128,9 +128,9 @@ def _fit_all_columns(
     target_bounds: Any = None,
     levels: tuple[str, ...] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """(coefficients, intercepts) of ``y ~ all columns``, a row for each output, in the units of X.
+    """Return (coefficients, intercepts) of ``y ~ all columns``, a row for each output, in the units of X.
 
-    ``target_bounds`` or ``levels`` says what is known of y, the estimator the rest; it gets the release.
+    ``target_bounds`` or ``levels`` describes y, the estimator the rest; it gets the release.
     ``response``: numbers, or the places of levels among those declared.
     """
     columns, first = estimator.n_features_in_, int(bool(estimator.fit_intercept))
@@ -142,11 +142,11 @@ def _fit_all_columns(
     while outcome in names:
         outcome += "_"
     terms = [*([] if first else ["0"]), *map(_quote, names)]
-    known: dict[str, Any] = {
+    bounds: dict[str, Any] = {
         name: (float(low), float(high)) for name, low, high in zip(names, *box, strict=True)
     }
     if levels is None:
-        known[outcome] = target_bounds
+        bounds[outcome] = target_bounds
     for name in ("epsilon", "delta"):
         if getattr(estimator, name) is None:
             raise InvalidInputError(
@@ -155,7 +155,7 @@ def _fit_all_columns(
     asked = regression(
         f"{outcome} ~ {' + '.join(terms)}",
         family=family,
-        bounds=known,
+        bounds=bounds,
         levels=None if levels is None else {outcome: levels},
         epsilon=estimator.epsilon,
         delta=estimator.delta,
@@ -172,7 +172,20 @@ def _fit_all_columns(
 
 
 def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
-    """What is taken for public from the rows, checked against what was declared."""
+    """Return what a fit takes as public from the rows, checked against what was declared.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With ``n``, ``random_state`` and perhaps ``classes``.
+    rows : int
+        The number of rows of X.
+
+    Returns
+    -------
+    tuple of str
+        A sentence for each fact.
+    """
     if estimator.n is not None and as_size(estimator.n) != rows:
         raise DataError(
             f"n={estimator.n} was declared but X has another number of rows. In cross-validation declare the "
@@ -250,7 +263,20 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
     random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Fits the coefficients. What is not declared is refused, not learned from the rows."""
+        """Fit the coefficients; what is not declared is refused, not learned from the rows.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            The records.
+        y : array of shape (n,)
+            The response.
+
+        Returns
+        -------
+        estimator
+            This estimator, fitted.
+        """
         rows = checked_rows(self, X, reset=True)
         values = self.prepare_response(checked_targets(y, len(rows)))
         if self.target_bounds is None:
@@ -258,18 +284,38 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
                 "target_bounds is missing: declare the lowest and the highest y, such as (0, 100)"
             )
         public_facts(self, len(rows))
-        found, intercepts = _fit_all_columns(
+        coefficients, intercepts = _fit_all_columns(
             self, rows, values, self.family, target_bounds=self.target_bounds
         )
-        self.coef_, self.intercept_ = found[0], float(intercepts[0])
+        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
 
     def prepare_response(self, values: FloatArray) -> FloatArray:
-        """The response as the model takes it."""
+        """Return the response as the model takes it.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            Finite numbers.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         return values
 
     def predict(self, X: Any) -> FloatArray:
-        """Means of the response; ``release_.predict(frame)`` has their intervals."""
+        """Predict the mean of the response; ``release_.predict(frame)`` has intervals.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows in the units of the fit.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         check_is_fitted(self)
         return _predict(self, X)
 
@@ -290,18 +336,42 @@ class PrivatePoissonRegression(PrivateLinearRegression):
     family: ClassVar[str] = "poisson"
 
     def prepare_response(self, values: FloatArray) -> FloatArray:
+        """Return the response rounded to counts.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+            Finite numbers, none below 0.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         if (values < 0).any():
             raise DataError("y holds negative numbers, which are no counts")
         return np.rint(values)
 
 
 class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose coefficients are draws; a subclass makes the design and perhaps the draws."""
+    """Classifier whose coefficients are draws; a subclass makes the design and perhaps the draws."""
 
     promises = True
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Draws the coefficients. The settings are fixed from public values before the rows are used."""
+        """Draw the coefficients; the settings are fixed from public values before the rows are used.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            The records.
+        y : array of shape (n,)
+            The label of each record.
+
+        Returns
+        -------
+        estimator
+            This estimator, fitted.
+        """
         rows = checked_rows(self, X, reset=True)
         if self.multi_class not in (None, "ovr"):
             raise InvalidInputError(
@@ -316,7 +386,7 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         constant = float(_CONSTANT) * bound if self.fit_intercept else 0.0
         squared = Fraction(bound) ** 2 * (1 + _CONSTANT**2 if self.fit_intercept else 1)
         width = rows.shape[1] + bool(self.fit_intercept)
-        made = self.design_for(len(rows), width, squared, models, assumptions)
+        design = self.design_for(len(rows), width, squared, models, assumptions)
         seed = as_seed(self.random_state)
         noise: DoubleNoise = PrivateNoise() if seed is None else SeededNoise(seed)
         inside = clip_rows(rows, bound)
@@ -326,30 +396,30 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for model in range(models):
             of_class = index == (model if models > 1 else 1)
             signed = inside * np.where(of_class, 1.0, -1.0)[:, None]
-            drawn.append(self.draws_of(made, signed, noise))
+            drawn.append(self.draws_of(design, signed, noise))
         stacked, columns = np.stack(drawn, axis=1), self.n_features_in_
-        own = np.ascontiguousarray(stacked[..., :columns])
+        coefficients = np.ascontiguousarray(stacked[..., :columns])
         intercepts = stacked[..., columns] * constant if self.fit_intercept else np.zeros(stacked.shape[:2])
-        guarantee = made.guarantee
+        guarantee = design.guarantee
         if not noise.private:
             guarantee = Guarantee(None, basis="not private: the noise came from random_state")
         names = getattr(self, "feature_names_in_", None)
-        self.design_ = made
+        self.design_ = design
         self.guarantee_ = guarantee
         self.release_ = LogisticRelease(
             private=noise.private and guarantee.is_private,
             estimator=type(self).__name__,
             classes=tuple(getattr(label, "item", lambda label=label: label)() for label in self.classes_),
-            coefficients=own,
+            coefficients=coefficients,
             intercepts=intercepts,
             norm_bound=bound,
             guarantee=guarantee,
-            settings=self.settings_of(made),
+            settings=self.settings_of(design),
             features=None if names is None else tuple(map(str, names)),
             versions=VERSIONS,
         )
-        self.coef_draws_ = own
-        self.coef_ = own.mean(axis=0)
+        self.coef_draws_ = coefficients
+        self.coef_ = coefficients.mean(axis=0)
         self.intercept_ = intercepts.mean(axis=0)
         return self
 
@@ -357,51 +427,135 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
-        """All that is fixed before the rows are used."""
+        """Return all that is fixed before the rows are used.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        width : int
+            The number of coefficients, with the intercept.
+        squared : Fraction
+            The largest squared length of a row, with the constant column.
+        models : int
+            The number of models: 1 for two classes, else one for each class.
+        assumptions : tuple of str
+            What the guarantee assumes.
+
+        Returns
+        -------
+        DrawDesign
+        """
 
     def row_bound(self) -> float:
-        """The length to which rows are clipped."""
+        """Return the length to which rows are clipped."""
         return positive(self.norm_bound, "norm_bound")
 
-    def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
-        """The draws of one model over signed rows."""
-        if made.sampler == "rejection":
-            return rejection(made, signed, noise.source)
-        return langevin(made, signed, noise)
+    def draws_of(self, design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
+        """Draw the coefficients of one model.
 
-    def settings_of(self, made: DrawDesign) -> dict[str, Any]:
-        """Public: all that a reader needs to judge or repeat the release, and nothing from the data."""
+        Parameters
+        ----------
+        design : DrawDesign
+            The public design of the draws.
+        signed : array of shape (n, coefficients)
+            Rows, negated where the record is not of the model's class.
+        noise : DoubleNoise
+            The source of randomness.
+
+        Returns
+        -------
+        array of shape (draws, coefficients)
+        """
+        if design.sampler == "rejection":
+            return rejection(design, signed, noise.source)
+        return langevin(design, signed, noise)
+
+    def settings_of(self, design: DrawDesign) -> dict[str, Any]:
+        """Return the public settings: what a reader needs to judge or repeat the release.
+
+        Parameters
+        ----------
+        design : DrawDesign
+            The public design of the draws.
+
+        Returns
+        -------
+        dict
+        """
         return {
-            "method": made.method,
-            "sampler": made.sampler,
-            "target": made.target.to_dict(),
-            "n": made.n,
-            "prior_precision": made.precision,
-            "weight": made.weight,
-            "steps": made.steps or None,
-            "step_size": made.step or None,
-            "draws": made.draws,
-            "grid": str(made.grid),
+            "method": design.method,
+            "sampler": design.sampler,
+            "target": design.target.to_dict(),
+            "n": design.n,
+            "prior_precision": design.precision,
+            "weight": design.weight,
+            "steps": design.steps or None,
+            "step_size": design.step or None,
+            "draws": design.draws,
+            "grid": str(design.grid),
         }
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds, averaged over the draws as probabilities: shape (n,), or (n, classes) for several."""
+        """Return log-odds of the probabilities averaged over the draws.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows, scaled as for the fit.
+
+        Returns
+        -------
+        array of shape (n,) or (n, classes)
+            For two classes the log-odds of the second, else a column for each class.
+        """
         check_is_fitted(self)
         odds = self.release_.log_odds(checked_rows(self, X, reset=False), scaled=True)
         return np.asarray(odds[:, 0] if len(self.classes_) == 2 else odds, dtype=np.float64)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of each class, averaged over the draws."""
+        """Return the probability of each class, averaged over the draws.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows, scaled as for the fit.
+
+        Returns
+        -------
+        array of shape (n, classes)
+        """
         check_is_fitted(self)
-        found = self.release_.probabilities(checked_rows(self, X, reset=False), scaled=True)
-        return np.asarray(found, dtype=np.float64)
+        probabilities = self.release_.probabilities(checked_rows(self, X, reset=False), scaled=True)
+        return np.asarray(probabilities, dtype=np.float64)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Logarithms of :meth:`predict_proba`."""
+        """Return logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows, scaled as for the fit.
+
+        Returns
+        -------
+        array of shape (n, classes)
+        """
         return np.asarray(np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny)), dtype=np.float64)
 
     def predict(self, X: Any) -> Any:
-        """The class with the largest probability."""
+        """Return the class with the largest probability.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows, scaled as for the fit.
+
+        Returns
+        -------
+        array of shape (n,)
+            A label of ``classes_`` for each row.
+        """
         odds = self.decision_function(X)
         index = (odds > 0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)
         return self.classes_[index]
@@ -488,11 +642,24 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         return bool(self.method == "newton")
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Fits the coefficients. What decides the fit is public, and fixed before the rows are used."""
+        """Fit the coefficients; what decides the fit is public, and fixed before the rows are used.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            The records.
+        y : array of shape (n,)
+            The label of each record.
+
+        Returns
+        -------
+        estimator
+            This estimator, fitted.
+        """
         if not self._fit_by_sums:
             if self.method not in METHODS:
-                known = ", ".join(map(repr, ("newton", *METHODS)))
-                raise InvalidInputError(f"must be one of {known}", parameter="method", value=self.method)
+                methods = ", ".join(map(repr, ("newton", *METHODS)))
+                raise InvalidInputError(f"must be one of {methods}", parameter="method", value=self.method)
             return super().fit(X, y)
         for name in _OF_DRAWS:
             if getattr(self, name) != getattr(type(self), name):
@@ -506,26 +673,46 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         public_facts(self, len(rows))
         names = tuple(str(label) for label in self.classes_.tolist())
         family = "binomial" if len(names) == 2 else "multinomial"
-        found, intercepts = _fit_all_columns(self, rows, index, family, levels=names)
+        coefficients, intercepts = _fit_all_columns(self, rows, index, family, levels=names)
         if family == "multinomial":  # the first class is the reference
-            found = np.vstack([np.zeros(found.shape[1]), found])
+            coefficients = np.vstack([np.zeros(coefficients.shape[1]), coefficients])
             intercepts = np.append(0.0, intercepts)
-        self.coef_, self.intercept_ = found, intercepts
+        self.coef_, self.intercept_ = coefficients, intercepts
         return self
 
     def row_bound(self) -> float:
         return 1.0 if self.norm_bound is None else super().row_bound()
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of each class."""
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows in the units of the fit.
+
+        Returns
+        -------
+        array of shape (n, classes)
+        """
         check_is_fitted(self)
         if not self._fit_by_sums:
             return super().predict_proba(X)
-        found = _predict(self, X)
-        return found if found.ndim == 2 else np.column_stack([1 - found, found])
+        response = _predict(self, X)
+        return response if response.ndim == 2 else np.column_stack([1 - response, response])
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds of the second class, shape (n,); of several classes their log-probabilities."""
+        """Return the log-odds of the second class, or log-probabilities of several classes.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows in the units of the fit.
+
+        Returns
+        -------
+        array of shape (n,) or (n, classes)
+        """
         check_is_fitted(self)
         if not self._fit_by_sums:
             return super().decision_function(X)
@@ -533,10 +720,19 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         return np.asarray(chances[:, 1] - chances[:, 0] if chances.shape[1] == 2 else chances)
 
     def price(self, draws: int = 1) -> Guarantee:
-        """What a fit costs; with posterior draws, what ``draws`` of them would, each as sharp as those now.
+        """Return the cost of a fit, without data.
 
-        Without data. A fit never spends more than its target: with ``draws=k`` it divides μ² by k instead,
-        and each draw is √k times as noisy.
+        A fit never spends more than its target: with ``draws=k`` it divides μ² by k instead, and each draw
+        is √k times as noisy.
+
+        Parameters
+        ----------
+        draws : int
+            The number of posterior draws to price, each as precise as those of this estimator.
+
+        Returns
+        -------
+        Guarantee
         """
         target = checked_target(self.epsilon, self.delta, self.order, 1)
         if target.order is None and not self._fit_by_sums and self.sampler != "rejection":
@@ -553,6 +749,25 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
+        """Return the weight, the prior and the sampler that meet the target.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+        width : int
+            The number of coefficients, with the intercept.
+        squared : Fraction
+            The largest squared length of a row, with the constant column.
+        models : int
+            The number of models: 1 for two classes, else one for each class.
+        assumptions : tuple of str
+            What the guarantee assumes.
+
+        Returns
+        -------
+        DrawDesign
+        """
         return draw_design(
             method=self.method,
             n=n,
@@ -577,17 +792,37 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
 
 @dataclass(eq=False, repr=False)
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Clips each column to declared bounds and maps them to [−1, 1].
+    """Clip each column to declared bounds and map them to [−1, 1].
 
-    ``lower`` and ``upper`` are numbers, or one number per column. They are what you know of the columns
-    without looking at the rows: a questionnaire's range, a physical limit, public data.
+    The bounds are what you know of the columns without looking at the rows: a questionnaire's range, a
+    physical limit, public data.
+
+    Parameters
+    ----------
+    lower : float or sequence of float
+        The lower bound, of all columns or of each.
+    upper : float or sequence of float
+        The upper bound, of all columns or of each.
     """
 
     lower: Any = None
     upper: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Reads the number of columns and their names, which are public, and no value."""
+        """Read the number of columns and their names, which are public, and no value.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            The records.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        BoundedScaler
+            This scaler.
+        """
         columns = checked_rows(self, X, reset=True).shape[1]
         if self.lower is None or self.upper is None:
             raise InvalidInputError(
@@ -598,7 +833,18 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """The rows, scaled as declared."""
+        """Return the rows, scaled as declared.
+
+        Parameters
+        ----------
+        X : array or table of shape (n, columns)
+            Rows in the units of the bounds.
+
+        Returns
+        -------
+        array of shape (n, columns)
+            Values from −1 to 1.
+        """
         check_is_fitted(self)
         rows = checked_rows(self, X, reset=False)
         low, high = as_box(self.lower, self.upper, rows.shape[1])

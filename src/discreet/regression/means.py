@@ -84,7 +84,19 @@ _MEANS, _SPREADS, _COUNTS = 161, 81, 41
 
 @dataclass(frozen=True)
 class MeanNoise:
-    """The noise on (Σu, Σu², count) for a grid of ``steps``; ``people`` multiplies what one unit moves."""
+    """Noise on (Σu, Σu², count) of a column on a grid.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        The target.
+    mu_squared : Fraction, optional
+        μ² of Gaussian noise; Laplace noise if None.
+    steps : int
+        Steps of the grid.
+    people : int
+        What one unit moves, as a multiple of what one record moves.
+    """
 
     epsilon: Fraction
     mu_squared: Fraction | None
@@ -92,26 +104,49 @@ class MeanNoise:
     people: int = 1
 
     def draw(self, source: Source) -> list[int]:
+        """Draw the noise of Σu, Σu² and the count.
+
+        Parameters
+        ----------
+        source : Source
+            The source of randomness.
+
+        Returns
+        -------
+        list of int
+        """
         if self.mu_squared is None:
             rates = [self.epsilon / self.people / part for part in (self.steps, self.steps**2, 4)]
             return [discrete_laplace(rate.numerator, rate.denominator, source) for rate in rates]
         return [rounded_gaussian(variance, source) for variance in self.variances()]
 
     def variances(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Of the Gaussian noises: s², s²M²/11 and 16s²/M², s = M/μ."""
+        """Return the variances of Gaussian noise: s², s²M²/11 and 16s²/M², s = M/μ."""
         assert self.mu_squared is not None
-        one = Fraction(self.people**2 * self.steps**2) / self.mu_squared
-        return one, one * self.steps**2 / 11, 16 * one / self.steps**2
+        variance = Fraction(self.people**2 * self.steps**2) / self.mu_squared
+        return variance, variance * self.steps**2 / 11, 16 * variance / self.steps**2
 
     def scales(self) -> list[float]:
-        """Standard deviations, or scales of the Laplace laws."""
+        """Return the standard deviations, or the scales of Laplace distributions."""
         if self.mu_squared is None:
-            one = self.people * self.steps / float(self.epsilon)
-            return [one, one * self.steps, one * 4 / self.steps]
+            scale = self.people * self.steps / float(self.epsilon)
+            return [scale, scale * self.steps, scale * 4 / self.steps]
         return [math.sqrt(variance) for variance in self.variances()]
 
     def cost(self, hides_size: bool, moved: int = 1) -> Guarantee:
-        """Compute what sums with this noise cost, where one record moves those of ``moved`` groups."""
+        """Compute the guarantee of sums with this noise.
+
+        Parameters
+        ----------
+        hides_size : bool
+            Whether the number of records is private.
+        moved : int
+            The number of groups whose sums one record changes.
+
+        Returns
+        -------
+        Guarantee
+        """
         relation = Relation.ADD_REMOVE if hides_size else Relation.REPLACE_ONE
         if self.mu_squared is None:
             return Guarantee(self.epsilon * Fraction(moved, self.people), relation, basis=BASIS)
@@ -119,7 +154,19 @@ class MeanNoise:
         return Guarantee(None, relation, basis=BASIS, curve=curve)
 
     def log_density(self, distance: FloatArray, scale: float) -> FloatArray:
-        """log p of a noise, up to a constant."""
+        """Return the logarithm of the noise's density, up to a constant.
+
+        Parameters
+        ----------
+        distance : array
+            Values of the noise.
+        scale : float
+            An element of :meth:`scales`.
+
+        Returns
+        -------
+        array
+        """
         if self.mu_squared is None:
             return -np.abs(distance) / scale
         return -((distance / scale) ** 2) / 2
@@ -127,7 +174,17 @@ class MeanNoise:
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Σu, Σu² and the count with their noise; ``n`` is the count where it is public."""
+    """Σu, Σu² and the count with their noise.
+
+    Parameters
+    ----------
+    first, second, count : int
+        The noisy sums.
+    n : int, optional
+        The count, where it is public.
+    noise : MeanNoise
+        The distribution of the noise.
+    """
 
     first: int
     second: int
@@ -166,18 +223,42 @@ class Mean(Answer):
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The mean; what the records' own mean may be, given the noisy sums, is the noise's part of it."""
+        """Return the posterior mean with its interval.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+            One row; ``noise`` is the share of the variance that is due to the noise of privacy.
+        """
         mean = float(self.weights @ self.means)
-        own, between = self.weights @ self.spreads**2, self.weights @ (self.means - mean) ** 2
+        sampling, between = self.weights @ self.spreads**2, self.weights @ (self.means - mean) ** 2
         tail = (1 - level) / 2
         low, high = (mixture_quantile(self.weights, self.means, self.spreads, p) for p in (tail, 1 - tail))
         ends = max(low, self.bounds[0]), min(high, self.bounds[1])
         return [
-            Row(self.column, mean, math.sqrt(own + between), *ends, noise=float(between / (own + between)))
+            Row(
+                self.column,
+                mean,
+                math.sqrt(sampling + between),
+                *ends,
+                noise=float(between / (sampling + between)),
+            )
         ]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the population's mean, within the bounds.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            Makes the draws reproducible.
 
         Returns
         -------
@@ -206,24 +287,24 @@ class Mean(Answer):
         )
 
     def words(self) -> Words:
-        """What was summed, and how it is to be taken."""
+        """Describe what was summed and how to read it."""
         low, high = self.bounds
         n = self.released.n
-        known = "a private number of records" if n is None else f"n = {n:,} records"
+        records = "a private number of records" if n is None else f"n = {n:,} records"
         return Words(
-            headline=f"Private mean of {self.column}, from {known} clipped to {low:g} to {high:g}",
+            headline=f"Private mean of {self.column}, from {records} clipped to {low:g} to {high:g}",
             name=f"Mean of {self.column}",
             facts=(
                 ("Column", self.column),
                 ("Bounds of one record", f"{low:g} to {high:g}"),
-                ("Records", known),
+                ("Records", records),
             ),
             notes=("The intervals account for sampling and for the noise of privacy.",),
             reading=(_READING,),
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values: the noisy sums, from which the posterior follows."""
+        """Return the noisy sums, from which the posterior follows, as JSON values."""
         sums = self.released
         return {
             "column": self.column,
@@ -237,34 +318,44 @@ class Mean(Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Mean:
-        """Reads :meth:`content`."""
-        given, (low, high) = content["noise"], content["bounds"]
-        squared = given["mu_squared"]
+        """Return the answer that :meth:`content` describes.
+
+        Parameters
+        ----------
+        content : mapping
+            What :meth:`content` returns, perhaps read from JSON.
+
+        Returns
+        -------
+        Mean
+        """
+        fields, (low, high) = content["noise"], content["bounds"]
+        squared = fields["mu_squared"]
         noise = MeanNoise(
-            as_rational(given["epsilon"], "epsilon", 0),
+            as_rational(fields["epsilon"], "epsilon", 0),
             None if squared is None else as_rational(squared, "mu_squared", 0),
-            as_count(given["steps"], "steps", 1, 2**20),
-            as_count(given["people"], "people", 1, 2**53),
+            as_count(fields["steps"], "steps", 1, 2**20),
+            as_count(fields["people"], "people", 1, 2**53),
         )
-        if given != fields_as_json(noise) or noise.epsilon == 0 or noise.mu_squared == 0:
+        if fields != fields_as_json(noise) or noise.epsilon == 0 or noise.mu_squared == 0:
             raise ValueError("the noise is malformed")
         low, high = as_bounds([as_real(end, "bounds") for end in (low, high)], "one record")
         first, second, count = (as_count(value, "sums", -LARGEST) for value in content["sums"])
         n = None if content["n"] is None else as_count(content["n"], "n", 1)
         sums = NoisySums(first, second, count, n, noise)
         guarantee = Guarantee.from_dict(content["guarantee"])
-        found = posterior_of_mean(sums, str(content["column"]), (low, high), guarantee)
-        return replace(found, versions=dict(content["versions"]))
+        answer = posterior_of_mean(sums, str(content["column"]), (low, high), guarantee)
+        return replace(answer, versions=dict(content["versions"]))
 
     def cost(self) -> Guarantee:
-        """What the noise on its sums leaves."""
+        """Return the guarantee that follows from the noise on the sums."""
         hides = self.guarantee.relation is Relation.ADD_REMOVE
         if hides and self.released.n is not None:
             raise ValueError("it claims that n is private, which is in the document")
         return self.released.noise.cost(hides)
 
     def check_parts(self) -> None:
-        """What the noise was made for is what is promised, and something follows from it."""
+        """Check that the noise was made for the guarantee, and that a posterior follows from the sums."""
         super().check_parts()
         if not all(
             np.isfinite(part).all() for part in (self.weights, self.means, self.spreads, *self.deviations)
@@ -274,16 +365,21 @@ class Mean(Answer):
             raise ValueError("it claims another epsilon than its noise was made for")
 
     def upgrade(self) -> Mean:
-        """Return it with the bound on the records of a person, for which its noise was made."""
+        """Return this answer with the bound on the records of a person, for which its noise was made."""
         return replace(self, guarantee=with_people(self.guarantee, self.released.noise.people))
 
     def deviation(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return the population's standard deviation: its posterior mean, and the ends of an interval.
+        """Return the population's standard deviation and an interval.
 
         Parameters
         ----------
         level : float
             The probability of the interval.
+
+        Returns
+        -------
+        tuple of float
+            The posterior mean, and the ends of the interval.
         """
         values, chances = self.deviations
         total = np.cumsum(chances) - chances / 2
@@ -306,14 +402,14 @@ class Means(Answer):
     guarantee: Guarantee
 
     def __getitem__(self, group: Any) -> Mean:
-        """The mean of a group."""
+        """Return the mean of a group."""
         if group not in self.groups:
             raise InvalidInputError(f"group {group!r} is not one of {self.groups!r}")
         return self.means[self.groups.index(group)]
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What made it."""
+        """The versions of the software that made the answer."""
         return self.means[0].versions
 
     @property
@@ -327,19 +423,37 @@ class Means(Answer):
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The mean of each group."""
+        """Return the mean of each group with its interval.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+            A row for each group.
+        """
         pairs = zip(self.groups, self.means, strict=True)
-        return [replace(one.rows(level)[0], name=str(name)) for name, one in pairs]
+        return [replace(mean.rows(level)[0], name=str(name)) for name, mean in pairs]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the means of all groups.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            Makes the draws reproducible.
 
         Returns
         -------
         array of shape (size, len(names))
         """
         seeds = np.random.default_rng(seed).integers(2**63, size=len(self.means)).tolist()
-        drawn = [one.draws(size, own) for one, own in zip(self.means, seeds, strict=True)]
+        drawn = [mean.draws(size, seed) for mean, seed in zip(self.means, seeds, strict=True)]
         return np.concatenate(drawn, axis=1)
 
     def difference(self, between: Sequence[Any]) -> Quantity:
@@ -360,7 +474,15 @@ class Means(Answer):
     def ratio(self, between: Sequence[Any]) -> Quantity:
         """Compare the means of two groups: the first over the second.
 
-        Parameters and what is returned are those of :meth:`difference`.
+        Parameters
+        ----------
+        between : pair
+            Two groups.
+
+        Returns
+        -------
+        Quantity
+            As for :meth:`difference`.
         """
         return Quantity(np.divide(*self._pair(between)))
 
@@ -373,10 +495,10 @@ class Means(Answer):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for one in self.means for text in one.warnings))
+        return tuple(dict.fromkeys(text for mean in self.means for text in mean.warnings))
 
     def words(self) -> Words:
-        """What was summed, by which groups."""
+        """Describe what was summed, by which groups."""
         inner = self.means[0].words()
         return Words(
             headline=f"Private means of {self.means[0].column} by {self.by}",
@@ -387,34 +509,45 @@ class Means(Answer):
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
-        return {**super().content(), "means": [one.content() for one in self.means]}
+        """Return the means of the groups as JSON values."""
+        return {**super().content(), "means": [mean.content() for mean in self.means]}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Means:
-        """Reads :meth:`content`."""
+        """Return the answer that :meth:`content` describes.
+
+        Parameters
+        ----------
+        content : mapping
+            What :meth:`content` returns, perhaps read from JSON.
+
+        Returns
+        -------
+        Means
+        """
         groups = tuple(content["groups"])
         if not groups or len(content["means"]) != len(groups) or len(set(map(str, groups))) < len(groups):
             raise ValueError("there must be a mean for each group, and no group twice")
-        means = tuple(Mean.from_content(one) for one in content["means"])
+        means = tuple(Mean.from_content(mean) for mean in content["means"])
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
-        """All groups have one column, bounds, noise and guarantee; sizes only where they are public."""
+        """Check that groups share column, bounds, noise and guarantee; sizes only where they are public."""
         super().check_parts()
-        alike = {(one.column, one.bounds, one.released.noise) for one in self.means}
+        alike = {(mean.column, mean.bounds, mean.released.noise) for mean in self.means}
         within = self.guarantee.relation is Relation.WITHIN_GROUP
-        if len(alike) > 1 or (not within and any(one.released.n is not None for one in self.means)):
+        if len(alike) > 1 or (not within and any(mean.released.n is not None for mean in self.means)):
             raise ValueError("the groups do not belong together")
-        for one in self.means:
-            if one.guarantee != self.guarantee:
+        for mean in self.means:
+            if mean.guarantee != self.guarantee:
                 raise ValueError("a group has a guarantee of its own")
-            one.check_parts()
+            mean.check_parts()
 
     def cost(self) -> Guarantee:
-        """A record that moves to another group changes the sums of two; one that is added those of one.
+        """Return the guarantee of the means of all groups.
 
-        Where groups are public none moves, which the document then says.
+        A record that moves to another group changes the sums of two groups, an added record those of one.
+        Where groups are public no record moves, which the document then says.
         """
         noise = self.means[0].released.noise
         if self.guarantee.relation is Relation.WITHIN_GROUP:
@@ -423,7 +556,7 @@ class Means(Answer):
         return noise.cost(hides, 1 if hides else 2)
 
     def upgrade(self) -> Means:
-        """Return it with the bound on the records of a person, for which its noise was made."""
+        """Return this answer with the bound on the records of a person, for which its noise was made."""
         noise = self.means[0].released.noise
         most = noise.people if noise.mu_squared is not None else max(1, noise.people // 2)
         guarantee = with_people(self.guarantee, most)
@@ -433,7 +566,19 @@ class Means(Answer):
 
 
 def with_people(guarantee: Guarantee, most: int) -> Guarantee:
-    """A guarantee for people with the bound that version 0.2.0 of discreet left out."""
+    """Add to a guarantee for people the bound that version 0.2.0 of discreet left out.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        Returned as it is if it has the bound, or is not for people.
+    most : int
+        The largest number of records of a person.
+
+    Returns
+    -------
+    Guarantee
+    """
     if guarantee.relation is not Relation.REPLACE_PERSON or people_bound(
         guarantee.assumptions, guarantee.unit
     ):
@@ -443,7 +588,7 @@ def with_people(guarantee: Guarantee, most: int) -> Guarantee:
 
 @dataclass(frozen=True)
 class MeanDesign:
-    """What is asked of a column, all of it public: see :func:`discreet.mean` for the fields."""
+    """Public design of a private mean: see :func:`discreet.mean` for the fields."""
 
     column: str | None
     bounds: tuple[float, float]
@@ -471,13 +616,14 @@ class MeanDesign:
 
     @property
     def _most(self) -> int:
-        """Records of a person."""
+        """The largest number of records of a person."""
         return 1 if self.per_person is None else self.per_person
 
     @cached_property
     def noise(self) -> MeanNoise:
-        """One record that moves to another group leaves one and enters another: two changes of one record.
+        """The noise on the sums.
 
+        A record that moves to another group leaves one group and enters another: two changes of one record.
         Within public groups none moves.
         """
         people = self._most
@@ -507,7 +653,18 @@ class MeanDesign:
 
     @redact_errors
     def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
-        """By group the exact (count, Σu, Σu²), and the number of all records: private."""
+        """Compute the exact sums of each group: these are private.
+
+        Parameters
+        ----------
+        data : table, file or sequence
+            The records; a plain sequence of values where neither groups nor people are named.
+
+        Returns
+        -------
+        tuple
+            By group the exact (count, Σu, Σu²), and the number of all records.
+        """
         coders: dict[str | None, Any] = {self.column: self.grid}
         names: tuple[Any, ...] = (None,)
         if self.groups is not None:
@@ -528,10 +685,10 @@ class MeanDesign:
                 if not self.grid.total:
                     raise undeclared_error(str(self.by), unknown=True)
             elif code < self.grid.size:
-                u, own = code - self.grid.steps // 2, sums[names[group[0] if group else 0]]
-                own[0] += records
-                own[1] += records * u
-                own[2] += records * u * u
+                u, group_sums = code - self.grid.steps // 2, sums[names[group[0] if group else 0]]
+                group_sums[0] += records
+                group_sums[1] += records * u
+                group_sums[2] += records * u * u
             elif not (self.excludes and code == self.grid.size + 1):
                 wayout = "say missing='exclude', or a number"
                 raise undeclared_error(self.column or "value", code == self.grid.size, wayout)
@@ -543,33 +700,64 @@ class MeanDesign:
                 raise InvalidInputError(
                     f"n={self.n} was declared but the data have another number of records"
                 )
-        return {name: (own[0], own[1], own[2]) for name, own in sums.items()}, total
+        return {name: (count, first, second) for name, (count, first, second) in sums.items()}, total
 
     def answer(
         self, cells: Mapping[Any, tuple[int, int, int]], total: int, source: Source = OS_ENTROPY
     ) -> Any:
-        """The noisy sums and what they say: a :class:`Mean`, or :class:`Means` of groups."""
+        """Add noise to the sums and compute the posterior.
+
+        Parameters
+        ----------
+        cells : mapping
+            By group the exact (count, Σu, Σu²).
+        total : int
+            The number of all records.
+        source : Source
+            The source of randomness; a seeded one is for simulations, and its answer is not private.
+
+        Returns
+        -------
+        Mean or Means
+            Means where there are groups.
+        """
         within = self.relation is Relation.WITHIN_GROUP
         whole = self.groups is None and self.relation is not Relation.ADD_REMOVE
         public = (whole or within) and not self.excludes
         private = type(source) is not SeededEntropy
         promised = self.guarantee if private else Guarantee(None, basis="a simulation: not private")
-        found = []
+        means = []
         for count, first, second in cells.values():
             drawn = self.noise.draw(source)
             size = (count if within else total) or None if public else None
             noisy = 0 if size else count + drawn[2]
             sums = NoisySums(first + drawn[0], second + drawn[1], noisy, size, self.noise)
             law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), promised)
-            found.append(replace(law, versions=VERSIONS))
+            means.append(replace(law, versions=VERSIONS))
         if self.groups is None:
-            return found[0]
+            return means[0]
         names = tuple(as_plain(level) for level in self.groups.levels)
-        return Means(str(self.by), names, tuple(found), promised)
+        return Means(str(self.by), names, tuple(means), promised)
 
 
 def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray, level: float) -> float:
-    """The quantile of a mixture of normal laws."""
+    """Return the quantile of a mixture of normal distributions.
+
+    Parameters
+    ----------
+    weights : array
+        The probability of each component; they sum to 1.
+    means : array
+        The mean of each component.
+    spreads : array
+        The standard deviation of each component.
+    level : float
+        The probability below the quantile.
+
+    Returns
+    -------
+    float
+    """
     ends = means + spreads * ndtri(level)
     low, high = float(ends.min()), float(ends.max())
     if high - low < 1e-12 * (abs(low) + float(spreads.max())):
@@ -580,10 +768,25 @@ def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray
 def posterior_of_mean(
     sums: NoisySums, column: str, bounds: tuple[float, float], guarantee: Guarantee
 ) -> Mean:
-    """Quadrature over the records' own count, mean and variance; the population's mean is normal around
-    theirs.
+    """Compute the posterior of a population's mean by quadrature.
 
-    Before they are seen, mean and standard deviation are uniform over what the bounds allow.
+    The quadrature runs over the count, mean and variance of the records; the population's mean is normal
+    around the records' mean. The prior of mean and standard deviation is uniform over what the bounds allow.
+
+    Parameters
+    ----------
+    sums : NoisySums
+        The noisy sums.
+    column : str
+        The name of the column.
+    bounds : tuple of float
+        The declared bounds of one record.
+    guarantee : Guarantee
+        The guarantee of the sums.
+
+    Returns
+    -------
+    Mean
     """
     noise, half = sums.noise, sums.noise.steps / 2
     scales = noise.scales()
@@ -613,9 +816,9 @@ def posterior_of_mean(
     cell = (high - low) * (centres[:, 1] - centres[:, 0])[:, None]
     score = score + np.log(cell)[..., None] + chances[:, None, None]
     chance = np.exp(score - score.max())
-    own = chance.sum(axis=2)
-    kept = own > 1e-14
-    second = (chance * deviations**2).sum(axis=2)[kept] / own[kept]
+    mass_by_mean = chance.sum(axis=2)
+    likely = mass_by_mean > 1e-14
+    second = (chance * deviations**2).sum(axis=2)[likely] / mass_by_mean[likely]
     step = (bounds[1] - bounds[0]) / noise.steps
     values, mass = step * deviations.ravel(), chance.ravel()
     order = np.argsort(values)
@@ -627,9 +830,9 @@ def posterior_of_mean(
     return Mean(
         column,
         bounds,
-        own[kept] / own[kept].sum(),
-        (bounds[0] + bounds[1]) / 2 + step * centres[kept],
-        step * np.sqrt(np.maximum(second, 1e-6) / each[kept]),
+        mass_by_mean[likely] / mass_by_mean[likely].sum(),
+        (bounds[0] + bounds[1]) / 2 + step * centres[likely],
+        step * np.sqrt(np.maximum(second, 1e-6) / each[likely]),
         (typical, held / held.sum()),
         guarantee,
         sums,

@@ -56,7 +56,19 @@ class LogisticRelease(Answer):
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def log_odds(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
-        """log p/(1 − p), shape (rows, models), averaged over draws as p; rows as in :meth:`probabilities`."""
+        """Return log p/(1 − p), where p is averaged over the draws.
+
+        Parameters
+        ----------
+        rows : array of shape (rows, columns)
+            As in :meth:`probabilities`.
+        scaled : bool
+            As in :meth:`probabilities`.
+
+        Returns
+        -------
+        array of shape (rows, models)
+        """
         inside = clip_rows(self._as_fitted(rows, scaled), self.norm_bound)
         scores = np.einsum("ij,kmj->kim", inside, self.coefficients) + self.intercepts[:, None, :]
         if len(scores) == 1:
@@ -66,11 +78,21 @@ class LogisticRelease(Answer):
         return np.asarray(yes - no, dtype=np.float64)
 
     def probabilities(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
-        """The probability of each class, shape (rows, classes); one-versus-rest values are normalised.
+        """Return the probability of each class; one-versus-rest values are normalised.
 
-        ``rows`` are in the units of their columns, and scaled by the release's ``bounds``. A release without
-        them (of an estimator, or of version 0.1.0) cannot scale: give it rows as the model saw them, and say
-        so with ``scaled=True``. Rows are shortened to ``norm_bound`` as in the fit.
+        Rows are shortened to ``norm_bound`` as in the fit.
+
+        Parameters
+        ----------
+        rows : array of shape (rows, columns)
+            In the units of their columns; the release's ``bounds`` scale them.
+        scaled : bool
+            Whether rows are already scaled as the model saw them. A release without ``bounds`` (of an
+            estimator, or of version 0.1.0) cannot scale, and needs ``scaled=True``.
+
+        Returns
+        -------
+        array of shape (rows, classes)
         """
         share = np.asarray(0.5 * np.tanh(0.5 * self.log_odds(rows, scaled=scaled)) + 0.5)
         if len(self.classes) == 2:
@@ -80,12 +102,12 @@ class LogisticRelease(Answer):
         return np.asarray(np.divide(share, total, out=even, where=total > 0), dtype=np.float64)
 
     def _as_fitted(self, rows: FloatArray, scaled: bool) -> FloatArray:
-        given = np.asarray(rows, dtype=np.float64)
+        values = np.asarray(rows, dtype=np.float64)
         columns = self.coefficients.shape[2]
-        if given.ndim != 2 or given.shape[1] != columns or not np.isfinite(given).all():
+        if values.ndim != 2 or values.shape[1] != columns or not np.isfinite(values).all():
             raise InvalidInputError(f"rows must be a matrix of {columns} columns of finite numbers")
         if scaled:
-            return given
+            return values
         if self.bounds is None:
             raise InvalidInputError(
                 "this release does not hold the bounds of its columns, so it cannot scale rows: scale them "
@@ -93,10 +115,10 @@ class LogisticRelease(Answer):
                 "scaled=True"
             )
         low, high = (np.array(ends) for ends in zip(*self.bounds, strict=True))
-        return np.asarray(2 * (np.clip(given, low, high) - low) / (high - low) - 1)
+        return np.asarray(2 * (np.clip(values, low, high) - low) / (high - low) - 1)
 
     def check_parts(self) -> None:
-        """An intercept and a coefficient of each column for every draw and class."""
+        """Check that every draw and class has an intercept and a coefficient of each column."""
         super().check_parts()
         models = 1 if len(self.classes) == 2 else len(self.classes)
         if self.coefficients.ndim != 3 or self.intercepts.shape != (len(self.coefficients), models):
@@ -106,25 +128,25 @@ class LogisticRelease(Answer):
             raise ValueError("the coefficients are not those of its classes and features")
         if self.bounds is not None and (len(self.bounds) != columns or any(a >= b for a, b in self.bounds)):
             raise ValueError("the bounds are not those of its columns")
-        made = self.settings
-        if not isinstance(made, dict) or not set(made) <= {*_SETTINGS, "radius"}:
+        settings = self.settings
+        if not isinstance(settings, dict) or not set(settings) <= {*_SETTINGS, "radius"}:
             raise ValueError("the settings are malformed")
         if self.private is not self.guarantee.is_private:
             raise ValueError("its stamp contradicts its guarantee")
-        if self.is_private and made["draws"] != len(self.coefficients):
+        if self.is_private and settings["draws"] != len(self.coefficients):
             raise ValueError("it has another number of draws than its settings say")
 
     def cost(self) -> Guarantee:
-        """That of all draws of all models together, by the settings with which they were made."""
-        made, count = self.settings, self.intercepts.size
-        if (kind := (self.estimator, made["sampler"])) not in _COSTS:
+        """Return the guarantee of all draws of all models together, computed from the settings."""
+        settings, count = self.settings, self.intercepts.size
+        if (kind := (self.estimator, settings["sampler"])) not in _COSTS:
             raise ValueError("what such an estimator and sampler cost is not known")
-        weight, precision = (Fraction(as_real(made[name], name, 1e-150)) for name in _SETTINGS[:2])
+        weight, precision = (Fraction(as_real(settings[name], name, 1e-150)) for name in _SETTINGS[:2])
         reach = Fraction(self.norm_bound) ** 2 * (Fraction(5, 4) if self.intercepts.any() else 1)
-        n = as_count(made["n"], "n", 1)
+        n = as_count(settings["n"], "n", 1)
         by_first = self.versions.get("discreet") == FIRST
         dimension = self.coefficients.shape[2] + bool(self.intercepts.any())
-        drawn = Drawn(count, dimension, n, weight, precision, reach, made, by_first)
+        drawn = Drawn(count, dimension, n, weight, precision, reach, settings, by_first)
         curve, basis, assumed = _COSTS[kind](drawn)
         public = f"n = {n}, the number of rows, is public"
         return Guarantee(None, basis=basis, assumptions=(public, *assumed), curve=curve)
@@ -135,7 +157,7 @@ class LogisticRelease(Answer):
         columns = ("Intercept", *self._columns)
         if self.coefficients.shape[1] == 1:
             return columns
-        return tuple(f"{one}: {column}" for one in self.classes for column in columns)
+        return tuple(f"{label}: {column}" for label in self.classes for column in columns)
 
     @property
     def _columns(self) -> tuple[str, ...]:
@@ -149,13 +171,30 @@ class LogisticRelease(Answer):
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The mean of the published draws: how far it is from the posterior's, nothing published tells."""
+        """Return the mean of the published draws; its distance from the posterior mean is not known.
+
+        Parameters
+        ----------
+        level : float
+            Ignored: there are no intervals.
+
+        Returns
+        -------
+        list of Row
+        """
         return [
             Row(name, mean) for name, mean in zip(self.names, self._published_draws.mean(axis=0), strict=True)
         ]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Choose among the published draws, with replacement: there is no other account of them.
+        """Choose among the published draws, with replacement.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            Makes the draws reproducible.
 
         Returns
         -------
@@ -165,7 +204,7 @@ class LogisticRelease(Answer):
         return self._published_draws[chosen]
 
     def tables(self) -> tuple[Table, ...]:
-        """The coefficients that were drawn."""
+        """Return the coefficients that were drawn."""
         models = self.classes[1:] if self.coefficients.shape[1] == 1 else self.classes
         cells = tuple(
             (f"{i + 1}", str(model), f"{self.intercepts[i, j]:.4g}", *(f"{x:.4g}" for x in draw[j]))
@@ -179,7 +218,7 @@ class LogisticRelease(Answer):
         )
 
     def words(self) -> Words:
-        """What was drawn, and how it is to be taken."""
+        """Describe what was drawn and how to read it."""
         number = len(self.coefficients)
         draws = "one draw" if number == 1 else f"{number} draws"
         stamp = "Private" if self.private else "NOT PRIVATE (seeded or without noise):"
@@ -202,9 +241,19 @@ class LogisticRelease(Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Reads :meth:`content`."""
-        names, given = content["features"], content.get("bounds")
-        bounds = None if given is None else as_reals(given, "bounds").tolist()
+        """Return the release that :meth:`content` describes.
+
+        Parameters
+        ----------
+        content : mapping
+            What :meth:`content` returns, perhaps read from JSON.
+
+        Returns
+        -------
+        LogisticRelease
+        """
+        names, pairs = content["features"], content.get("bounds")
+        bounds = None if pairs is None else as_reals(pairs, "bounds").tolist()
         return cls(
             private=content["private"] is True,
             estimator=str(content["estimator"]),
@@ -227,7 +276,7 @@ class LogisticRelease(Answer):
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the cost of logistic draws depends on."""
+    """Public values on which the cost of logistic draws depends."""
 
     count: int
     dimension: int
@@ -240,7 +289,7 @@ class Drawn:
     """Whether version 0.1.0 drew them: its rejection compared doubles."""
 
     @property
-    def moved(self) -> Fraction:
+    def sensitivity_squared(self) -> Fraction:
         """Δ² = 4ρ²c²: by how much one record moves the gradient, squared."""
         return 4 * self.weight**2 * self.norm_squared
 
@@ -258,7 +307,7 @@ _NO_CHAIN = "a sampler without steps has some"
 def _rejection(drawn: Drawn) -> _Cost:
     if drawn.settings["steps"] or drawn.settings["step_size"]:
         raise ValueError(_NO_CHAIN)
-    curve = Gaussian(drawn.count * drawn.moved / drawn.precision)
+    curve = Gaussian(drawn.count * drawn.sensitivity_squared / drawn.precision)
     if drawn.by_first:
         return curve, "exact posterior draw (Gopi, Lee and Liu 2022; proofs/logistic.md)", (FLOATS,)
     return curve, EXACT_BASIS, ()
@@ -269,8 +318,8 @@ def _langevin(drawn: Drawn) -> _Cost:
     steepest = 2 * drawn.precision + drawn.weight * drawn.n * drawn.norm_squared / 4
     if step * steepest > 2:  # η ≤ 2/(m + M), M = m + ρnc²/4: the theorem says nothing of longer ones
         raise ValueError("its steps are longer than what their cost is known of")
-    one = chain_mu_squared(drawn.moved, drawn.precision, step, steps)
-    return Gaussian(drawn.count * one), CHAIN_BASIS, (FLOATS,)
+    cost = chain_mu_squared(drawn.sensitivity_squared, drawn.precision, step, steps)
+    return Gaussian(drawn.count * cost), CHAIN_BASIS, (FLOATS,)
 
 
 # What version 0.1.0 had besides, by the formulas of proofs/logistic.md.
@@ -282,14 +331,14 @@ def _proximal(drawn: Drawn) -> _Cost:
     rate = math.log1p(float(drawn.precision * step))
     log_tau = math.log(0.505 * start / math.sqrt(step)) - (steps - 1) * rate
     tau = round_up(math.exp(min(log_tau, 0.0)) * (1 + 1e-9))
-    exact = Gaussian(drawn.count * drawn.moved / drawn.precision)
+    exact = Gaussian(drawn.count * drawn.sensitivity_squared / drawn.precision)
     basis = "proximal sampler with a certified total variation (proofs/logistic.md)"
     return Inexact(exact, min(Fraction(1), drawn.count * tau)), basis, (FLOATS,)
 
 
 def _perturb(drawn: Drawn) -> _Cost:
     more = 1 + 2 * max(Fraction(1, 10**6), Fraction(drawn.n, 10**12))
-    curve = Gaussian(drawn.count * drawn.moved * more**2 / drawn.precision)
+    curve = Gaussian(drawn.count * drawn.sensitivity_squared * more**2 / drawn.precision)
     return curve, "output perturbation of the posterior mode (proofs/logistic.md)", ()
 
 
@@ -322,7 +371,19 @@ _SETTINGS += ("grid",)
 
 
 def clip_rows(rows: FloatArray, bound: float) -> FloatArray:
-    """Rows with ‖x‖ > bound scaled down to it; a little below, so that rounding cannot exceed the bound."""
+    """Shorten rows with ‖x‖ > bound to a little less than it, so that rounding cannot exceed the bound.
+
+    Parameters
+    ----------
+    rows : array of shape (n, columns)
+        Finite numbers.
+    bound : float
+        The largest length.
+
+    Returns
+    -------
+    array of shape (n, columns)
+    """
     most = bound * _BELOW
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     plain = (largest == 0) | ((largest > 1 / _SQUARABLE) & (largest < _SQUARABLE))

@@ -102,30 +102,30 @@ class OutputPerturbationLogisticRegression(DrawingEstimator):
             assumptions=assumptions,
         )
 
-    def draws_of(self, made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
-        share = float(found_share(made.n))
-        most = share / (1 + 2 * share) * math.sqrt(made.sensitivity_squared) * (1 - 1e-12)
+    def draws_of(self, design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
+        share = float(found_share(design.n))
+        most = share / (1 + 2 * share) * math.sqrt(design.sensitivity_squared) * (1 - 1e-12)
         with one_thread():
-            found, _ = mode(signed, made.weight, made.precision, most / 4)
-            gradient = gradient_bound(signed, found, made)
+            found, _ = mode(signed, design.weight, design.precision, most / 4)
+            gradient = gradient_bound(signed, found, design)
         if not gradient <= most:
             raise DiscreetError(
                 "the minimum was not found to the accuracy that the guarantee needs; use a larger "
                 "prior_precision"
             )
         if not noise.private:  # the same law in floats, fast enough for experiments
-            shift = noise.normals((made.draws, made.dimension)) / math.sqrt(made.precision)
-            return made.on_grid(found + shift)
-        precision, half = Fraction(made.precision), made.grid / 2
+            shift = noise.normals((design.draws, design.dimension)) / math.sqrt(design.precision)
+            return design.on_grid(found + shift)
+        precision, half = Fraction(design.precision), design.grid / 2
         centres = [Fraction(value) for value in found.tolist()]
         # A cell is half open from its end; shifted by half of it, its middle is a multiple of the grid.
         return np.array(
             [
                 [
-                    float(normal_cell(centre + half, precision, made.grid, OS_ENTROPY) - half)
+                    float(normal_cell(centre + half, precision, design.grid, OS_ENTROPY) - half)
                     for centre in centres
                 ]
-                for _ in range(made.draws)
+                for _ in range(design.draws)
             ],
             dtype=np.float64,
         )
@@ -239,8 +239,8 @@ class OPSLogisticRegression(DrawingEstimator):
             radius=radius,
         )
 
-    def draws_of(self, made: Any, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
-        return draw(made, signed, noise)
+    def draws_of(self, design: Any, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
+        return draw(design, signed, noise)
 
     def _checked_delta(self, sampler: str, n: int) -> Fraction:
         """That of the proximal sampler; the other draws from the law itself and has none."""

@@ -285,7 +285,7 @@ class ShareFamily(ProfiledFamily):
 
     @staticmethod
     def _at_ends(eta: Natural, most: Fraction, step: Fraction) -> list[Pair]:
-        """k = 2: all other records in the second level, or all in the first."""
+        """Return the pairs of two levels: all other records in the second level, or all in the first."""
         return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:

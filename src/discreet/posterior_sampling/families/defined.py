@@ -647,7 +647,7 @@ class BoundedCurve(PosteriorCurve):
 
 @lru_cache(maxsize=256)
 def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Callable[..., FloatArray]:
-    """A bound on the variance of θ between two χ, from cells that are dense towards where the law ends."""
+    """Bound the variance of θ between two χ, by cells that are dense near the ends of the range."""
     low, high = (float(eta[0]) + float(r) * n * end for end in family.bounds)
     nu, move = float(eta[1]) + float(r) * n, float(r) * (family.bounds[1] - family.bounds[0])
     first, last = (nu * end for end in family.means or family.bounds)
@@ -675,7 +675,7 @@ def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Call
 def _in_cells(
     family: DefinedFamily, cells: FloatArray, nu: float, nodes: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The variance of θ in the middle of each cell, and a bound on it in the whole cell."""
+    """Return the variance of θ in the middle of each cell, and a bound on it in the whole cell."""
     middles = (cells[1:] + cells[:-1]) / 2
     theta, log_weight, _ = family.laws(middles, nu, nodes)
     # Exponents of which rounding left nothing to go by, or nodes too far apart, say nothing of a variance.

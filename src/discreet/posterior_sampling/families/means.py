@@ -837,5 +837,5 @@ class NormalFamily(NumberFamily):
 
 
 def _rate(eta: Natural) -> Fraction:
-    """b of the coordinates."""
+    """Return the rate b of the coordinates."""
     return eta[2] - eta[1] ** 2 / (2 * eta[0])
