@@ -18,6 +18,7 @@ from scipy.special import betainc, gammaln, ndtr
 from typer.testing import CliRunner
 
 import discreet
+import discreet.study.study  # before a test patches what it imports
 import shorthand
 from discreet._cli import app
 from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
