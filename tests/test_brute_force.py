@@ -154,8 +154,8 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rounds: list[tuple[list[int], list[Fraction]]] = []
         self.kept: list[RoundSums] = []
-        self.real: Callable[..., RoundSums] = newton_sums.released
-        monkeypatch.setattr(rounds, "released", self)
+        self.real: Callable[..., RoundSums] = newton_sums.add_noise
+        monkeypatch.setattr(rounds, "add_noise", self)
         monkeypatch.setattr(newton_sums, "rounded_gaussians", self.tagged)
         self.tags: list[Fraction] = []
 

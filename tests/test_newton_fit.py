@@ -252,8 +252,10 @@ def test_a_document_clips_where_the_fit_did(deviation: float) -> None:
     question = regression("y ~ x", bounds=dict.fromkeys("xy", (-1, 1)), epsilon=1, delta="1e-6")
     fit = question.fit(frame, source=SeededEntropy(1))
     again = Fit.from_json(fit.to_json())
-    assert [one.clip for one in again.outcome.seen] == [one.clip for one in fit.outcome.seen]
-    assert (fit.outcome.seen[-1].clip > 1) == (deviation > 0.4)
+    assert [one.clip for one in again.outcome.round_evidence] == [
+        one.clip for one in fit.outcome.round_evidence
+    ]
+    assert (fit.outcome.round_evidence[-1].clip > 1) == (deviation > 0.4)
     assert again.std() == pytest.approx(fit.std(), rel=1e-12)
 
 
@@ -340,8 +342,8 @@ def test_formulas_with_products_polynomials_and_splines() -> None:
     assert tuple(whole.columns) == made.names
     wanted = np.asarray(whole, dtype=float)[:200]
     # rows @ w = values @ (mixing @ w) for every w: the grid's step apart.
-    assert made.scaled(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
-    assert (np.abs(made.scaled(codes)) <= 1 + 1e-9).all()
+    assert made.scale_rows(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
+    assert (np.abs(made.scale_rows(codes)) <= 1 + 1e-9).all()
 
 
 def test_an_indicator_of_each_of_two_levels_has_a_column() -> None:
@@ -350,7 +352,7 @@ def test_an_indicator_of_each_of_two_levels_has_a_column() -> None:
     codes = [np.array([0, 5, 60, 60]), np.array([0, 1, 0, 1])]
     values = made.variables[0].values(codes[0])
     wanted = np.column_stack([np.ones(4), values * (codes[1] == 0), values * (codes[1] == 1)])
-    assert made.scaled(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
+    assert made.scale_rows(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
 
 
 def test_quantiles_of_mixtures() -> None:

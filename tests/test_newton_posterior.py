@@ -117,7 +117,7 @@ def test_given_a_curvature_coefficients_are_normal_as_written_out() -> None:
     logs, others = [], []
     for matrix, dispersion in ((true, 1.0), (1.3 * true + 5 * np.eye(3), 0.6), (true / 2, 2.0)):
         values, vectors = np.linalg.eigh(matrix)
-        state = found.given(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
+        state = found.compute_states(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
         whole = matrix @ before @ matrix + dispersion * matrix + seen.variance * np.eye(3)
         gap = centre - seen.point
         left = seen.score - matrix @ gap
@@ -128,7 +128,7 @@ def test_given_a_curvature_coefficients_are_normal_as_written_out() -> None:
         assert state.root[0] @ state.root[0].T == pytest.approx(state.covariance[0])
         logs.append(float(state.log_density[0]))
         law = stats.multivariate_normal(np.zeros(3), whole)
-        others.append(law.logpdf(left) - np.log(values + found.one).sum())
+        others.append(law.logpdf(left) - np.log(values + found.per_record).sum())
     assert np.diff(logs) == pytest.approx(np.diff(others))
 
 
@@ -137,7 +137,7 @@ def test_a_curvature_that_is_not_positive_is_refused() -> None:
     found = LatentCurvature(model, made, seen, (np.zeros(3), np.eye(3)), 900.0, True)
     values, vectors = np.linalg.eigh(true)
     values[0] = -1e-6
-    state = found.given(values[None], vectors[None], np.ones(1), np.zeros(1))
+    state = found.compute_states(values[None], vectors[None], np.ones(1), np.zeros(1))
     assert state.log_density[0] == -math.inf
 
 
@@ -152,7 +152,7 @@ def test_scores_at_several_points_tell_of_the_curvature_between_them() -> None:
     for matrix in (true, 1.2 * true):
         values, vectors = np.linalg.eigh(matrix)
         with_it, without = (
-            one.given(values[None], vectors[None], np.ones(1), np.zeros(1)) for one in (told, plain)
+            one.compute_states(values[None], vectors[None], np.ones(1), np.zeros(1)) for one in (told, plain)
         )
         gaps = more - matrix @ way
         assert with_it.log_density - without.log_density == pytest.approx(-(gaps @ gaps) / 100)
@@ -182,7 +182,7 @@ def test_squares_of_residuals_have_the_law_of_simulated_ones() -> None:
         logs = []
         for shift in (0.0, 1.0, -1.0):
             own.seen = own.seen._replace(square=square + shift)
-            with_it = own.given(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
+            with_it = own.compute_states(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
             logs.append(float(with_it.log_density[0]))
         # A normal law from three of its values: −(q − m)²/2v.
         variance = -1 / (logs[1] + logs[2] - 2 * logs[0])
@@ -202,7 +202,7 @@ def test_squares_without_noise_have_the_degrees_of_freedom_of_a_regression() -> 
     wanted, logs = (n - 3) * dispersion + explained, []
     for shift in (0.0, 1.0, -1.0):
         found.seen = seen._replace(square=wanted + shift)
-        state = found.given(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
+        state = found.compute_states(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
         logs.append(float(state.log_density[0]))
     assert logs[1] == pytest.approx(logs[2]), "the middle is where it should be"
     assert logs[0] - logs[1] == pytest.approx(1 / (2 * 2 * n * dispersion**2), rel=1e-3)
@@ -213,7 +213,7 @@ def test_the_law_of_rows_ties_what_is_a_function_of_the_rest() -> None:
     made = three_columns()
     generator = np.random.default_rng(1)
     codes = [generator.integers(0, made.variables[0].coder.size, 800), generator.integers(0, 2, 800)]
-    rows = made.scaled(codes)
+    rows = made.scale_rows(codes)
     true = rows.T @ rows
     upper = np.triu_indices(3)
     noise = np.where(upper[0] == upper[1], 30.0, 30.0 / math.sqrt(2))
@@ -266,7 +266,9 @@ def test_draws_have_the_law_of_a_sum_over_all_curvatures(variance: float, curvat
     drawn = found.sample()
     root = float(found.root[0, 0])
     grid = np.linspace(1e-3, float(found.mean[0]) + 9 * root, 40_000)
-    state = found.given(grid[:, None], np.ones((len(grid), 1, 1)), np.ones(len(grid)), np.zeros(len(grid)))
+    state = found.compute_states(
+        grid[:, None], np.ones((len(grid), 1, 1)), np.ones(len(grid)), np.zeros(len(grid))
+    )
     logs = state.log_density - ((grid - found.mean[0]) / root) ** 2 / 2
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
@@ -286,7 +288,7 @@ def test_draws_have_the_law_of_a_sum_over_all_curvatures(variance: float, curvat
 
 def test_slices_and_weights_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     setting = asked("gaussian", 3000, "3")
-    seen = answered(setting, 2).seen
+    seen = answered(setting, 2).round_evidence
     by_weights = posterior(setting, seen)
     monkeypatch.setattr(engine, "_ENOUGH", 2.0)
     by_slices = posterior(setting, seen)
@@ -474,10 +476,10 @@ def test_coefficients_that_the_prior_decides_are_named() -> None:
     hidden = known + 0.5 * np.outer(direction, direction)
     draws = np.zeros((1, 3))
     law = Posterior(draws, np.ones(1), np.ones(1), known, before, exact=(np.zeros(3), hidden))
-    assert law.undecided() == [1, 2]
-    assert replace(law, exact=(np.zeros(3), known)).undecided() == []
-    assert replace(law, exact=(np.zeros(3), np.diag([0.01, 0.02, 0.3]))).undecided() == [2]
-    assert replace(law, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).undecided() == []
+    assert law.find_undecided() == [1, 2]
+    assert replace(law, exact=(np.zeros(3), known)).find_undecided() == []
+    assert replace(law, exact=(np.zeros(3), np.diag([0.01, 0.02, 0.3]))).find_undecided() == [2]
+    assert replace(law, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).find_undecided() == []
 
 
 def test_whether_the_score_is_straight_is_judged_where_the_records_are() -> None:
@@ -536,7 +538,7 @@ def test_clips_come_closer_with_more_noise_and_are_off_without() -> None:
     """Of residuals and of windows alike."""
     for family in ("gaussian", "poisson"):
         setting = asked(family, 5000, "1")
-        law = quick_law(setting, answered(setting, 1).seen)
+        law = quick_law(setting, answered(setting, 1).round_evidence)
         clips = [setting.model.clip(law, cost) for cost in (1e-9, 1e2, 1e6)]
         assert None not in clips
         assert clips == sorted(clips, reverse=True)  # type: ignore[type-var]
@@ -656,7 +658,7 @@ def test_squares_of_counts_have_the_law_of_simulated_ones() -> None:
         logs = []
         for shift in (0.0, 1.0, -1.0):
             found.seen = seen._replace(square=float(square) + shift)
-            state = found.given(np.array([[n * rate]]), np.ones((1, 1, 1)), np.ones(1), np.zeros(1))
+            state = found.compute_states(np.array([[n * rate]]), np.ones((1, 1, 1)), np.ones(1), np.zeros(1))
             logs.append(float(state.log_density[0]))
         variance = -1 / (logs[1] + logs[2] - 2 * logs[0])
         surprises.append(-(logs[1] - logs[2]) / 2 * math.sqrt(variance))
@@ -676,11 +678,11 @@ def test_draws_have_the_moments_that_are_known_in_closed_form() -> None:
 def test_of_many_coefficients_the_error_of_the_curvature_counts_as_noise() -> None:
     model, made, seen, _ = seen_once("poisson")
     found = LatentCurvature(model, made, seen, (seen.point, np.eye(3)), 900.0, True)
-    one, many = found._one(), found._many()
+    one, many = found._estimate_state(), found._many()
     far = float((many.mean[0] ** 2).sum() + np.trace(many.covariance[0]))
     spread = seen.curvature_variance * far / 2 * (1 + 1 / 3)  # the mean square of an entry of E·δ
     found.seen = seen._replace(variance=seen.variance + spread)
-    assert many.covariance == pytest.approx(found._one().covariance, rel=0.02)
+    assert many.covariance == pytest.approx(found._estimate_state().covariance, rel=0.02)
     assert np.trace(many.covariance[0]) > 1.001 * np.trace(one.covariance[0])
 
 

@@ -23,10 +23,10 @@ from discreet.regression._newton.sums import (
     RoundNoise,
     RoundSums,
     RowBlock,
+    add_noise,
     exact_sums,
     noise_for,
     records,
-    released,
 )
 
 pytest.importorskip("formulaic")
@@ -152,7 +152,7 @@ def test_no_sum_is_released_without_noise() -> None:
     zero = RoundSums((0,) * 2, (0,) * 3, 0)
     source = SeededEntropy(5)
     draws = np.array(
-        [[*(s := released(zero, noise, source)).gradient, *s.curvature, s.square] for _ in range(400)]
+        [[*(s := add_noise(zero, noise, source)).gradient, *s.curvature, s.square] for _ in range(400)]
     )
     assert noise.curvature is not None
     assert noise.square is not None

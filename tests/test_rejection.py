@@ -190,7 +190,7 @@ def test_the_last_bits_decide(seed: int, tail: int) -> None:
     source = Scripted([*words, level, tail])
     tangent = Tangent(np.array(ROWS), np.array(z), WEIGHT, PRECISION)
     candidate = Candidate(tangent, [Uniform(source), Uniform(source)])
-    assert candidate.kept(Uniform(source)) == (tail == 0)
+    assert candidate.is_accepted(Uniform(source)) == (tail == 0)
     grid = Fraction(1, 2**20)
     assert [candidate.nearest(i, grid) / grid for i in range(2)] == nearest
 

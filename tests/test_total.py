@@ -34,7 +34,7 @@ from discreet.mechanisms.lattice import Lattice
 from discreet.posterior_sampling.sampler import PosteriorSampler
 from discreet.regression import means
 from discreet.regression._newton import rounds
-from discreet.regression._newton.sums import released
+from discreet.regression._newton.sums import add_noise
 from pace import now_or_slow
 
 LEVELS = ("no", "yes", "maybe")
@@ -282,13 +282,13 @@ class Frozen:
             monkeypatch.setattr(made, "_output", self._first(made._output))
         monkeypatch.setattr(PosteriorSampler, "release", self._first(PosteriorSampler.release))
         monkeypatch.setattr(means.MeanDesign, "answer", self._first(means.MeanDesign.answer))
-        real = released
+        real = add_noise
 
         def first(sums: Any, noise: Any, source: Any) -> Any:
             key = ("round", len(sums.gradient), noise)
             return self.kept.setdefault(key, real(sums, noise, source))
 
-        monkeypatch.setattr(rounds, "released", first)
+        monkeypatch.setattr(rounds, "add_noise", first)
 
     def _first(self, real: Any) -> Any:
         def frozen(this: Any, *given: Any) -> Any:

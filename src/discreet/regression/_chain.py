@@ -145,7 +145,7 @@ def draw_design(
         least_delta(target.delta)
     weight, precision = scalings(method, target, target.mu_squared / count, norm_squared, prior_precision)
     exact = Gaussian(count * 4 * Fraction(weight) ** 2 * norm_squared / Fraction(precision))
-    made = DrawDesign(
+    design = DrawDesign(
         method=method,
         sampler="rejection",
         n=n,
@@ -163,39 +163,39 @@ def draw_design(
             raise InvalidInputError(
                 "is the length of a chain: sampler='rejection' has none", parameter="steps", value=steps
             )
-        if made.seconds > _PATIENT or n * dimension > _MOST_ENTRIES:
+        if design.seconds > _PATIENT or n * dimension > _MOST_ENTRIES:
             raise InvalidInputError(
-                f"sampler='rejection' might take {made.seconds:.1g} seconds with {n} records and "
+                f"sampler='rejection' might take {design.seconds:.1g} seconds with {n} records and "
                 f"{dimension} coefficients; 'langevin' takes the same time for all data. A smaller epsilon "
                 "or a larger prior_precision makes rejection quicker"
             )
-    elif sampler == "langevin" or steps is not None or made.seconds > _SOON:
-        made = _noisy_gradient_chain(made, steps, assumptions)
-    if made.reach < 1:
+    elif sampler == "langevin" or steps is not None or design.seconds > _SOON:
+        design = _noisy_gradient_chain(design, steps, assumptions)
+    if design.reach < 1:
         warn(
             f"with {target} the posterior is the prior: whatever the {n} records say, they move its mode by "
-            f"at most {made.reach:.2g} of the prior's standard deviations. A larger epsilon or more records "
-            "would change that",
+            f"at most {design.reach:.2g} of the prior's standard deviations. A larger epsilon or more "
+            "records would change that",
             NoiseWarning,
         )
-    return made
+    return design
 
 
-def _noisy_gradient_chain(made: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
+def _noisy_gradient_chain(design: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
     """The same by noisy gradient steps."""
-    precision = Fraction(made.precision)
-    curvature = precision + Fraction(made.weight) * made.n * made.norm_squared / 4
+    precision = Fraction(design.precision)
+    curvature = precision + Fraction(design.weight) * design.n * design.norm_squared / 4
     # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
     step = down(min(1 / (2 * curvature), 1 / (50 * precision)))
     if steps is None:
-        length = math.ceil(_HORIZON / (step * made.precision))
-        check_length(length, made.weight, made.precision)
+        length = math.ceil(_HORIZON / (step * design.precision))
+        check_length(length, design.weight, design.precision)
     else:
         length = as_positive(steps, "steps")
-    one = chain_mu_squared(made.sensitivity_squared, precision, Fraction(step), length)
-    curve = Gaussian(made.draws * made.models * one)
-    promise = guarantee_of(made.target, curve, CHAIN_BASIS, (*assumptions, FLOATS))
-    return replace(made, sampler="langevin", guarantee=promise, step=step, steps=length)
+    chain_cost = chain_mu_squared(design.sensitivity_squared, precision, Fraction(step), length)
+    curve = Gaussian(design.draws * design.models * chain_cost)
+    promise = guarantee_of(design.target, curve, CHAIN_BASIS, (*assumptions, FLOATS))
+    return replace(design, sampler="langevin", guarantee=promise, step=step, steps=length)
 
 
 def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fraction, steps: int) -> Fraction:
@@ -273,25 +273,29 @@ def check_length(length: int, weight: float, precision: float) -> None:
     )
 
 
-def langevin(made: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
-    """``made.draws`` chains of T full-batch steps over signed rows, shape (draws, d), rounded to the grid.
+def langevin(design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
+    """``design.draws`` chains of T full-batch steps over signed rows, shape (draws, d), rounded to the grid.
 
     The number of operations and their order are the same for all data.
     """
     longest = float(np.einsum("ij,ij->i", signed, signed).max())
-    if len(signed) != made.n or longest > float(made.norm_squared) * (1 + 1e-9):
+    if len(signed) != design.n or longest > float(design.norm_squared) * (1 + 1e-9):
         raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
     rows = np.ascontiguousarray(signed, dtype=np.float64)
-    size = (made.dimension, made.draws)
-    weights = noise.normals(size) / math.sqrt(made.precision)
-    keep, move, shake = 1 - made.step * made.precision, made.step * made.weight, math.sqrt(2 * made.step)
-    block = max(1, min(made.steps, _NORMALS // (size[0] * size[1])))
+    size = (design.dimension, design.draws)
+    weights = noise.normals(size) / math.sqrt(design.precision)
+    keep, move, shake = (
+        1 - design.step * design.precision,
+        design.step * design.weight,
+        math.sqrt(2 * design.step),
+    )
+    block = max(1, min(design.steps, _NORMALS // (size[0] * size[1])))
     with one_thread():
-        for start in range(0, made.steps, block):
-            number = min(block, made.steps - start)
+        for start in range(0, design.steps, block):
+            number = min(block, design.steps - start)
             for normals in noise.normals((number, *size)):
                 weights = keep * weights - move * loss_gradient(rows, weights) + shake * normals
-    return made.on_grid(weights.T)
+    return design.on_grid(weights.T)
 
 
 def loss_gradient(signed: FloatArray, weights: FloatArray) -> FloatArray:

@@ -149,36 +149,36 @@ def checked_labels(
             text = "Unknown label type: " + (_MIXED if objects else _KIND)
         raise DataError(text) from None
     _same_length(rows, len(labels))
-    known = occurring if classes is None else declared_classes(classes)
-    if not _can_be_written(known.tolist()):
+    class_labels = occurring if classes is None else declared_classes(classes)
+    if not _can_be_written(class_labels.tolist()):
         raise DataError(_MIXED)
-    place = {label: i for i, label in enumerate(known.tolist())}
+    place = {label: i for i, label in enumerate(class_labels.tolist())}
     index = np.array([place.get(label, -1) for label in occurring.tolist()], dtype=np.int64)[which]
     if isinstance(y, list | tuple) and not any(isinstance(label, list | tuple | np.ndarray) for label in y):
         # Each label by itself: NumPy has made one type of all of them, in which large numbers may be others.
         index = np.array([place.get(as_plain(label), -1) for label in y], dtype=np.int64)
     if (index < 0).any():
         raise DataError("a label is not among the declared classes; declare all that may occur")
-    if len(known) < 2:
+    if len(class_labels) < 2:
         raise DataError(
-            f"The number of classes has to be greater than one; got {len(known)} class. Declare classes=, "
-            "because a class without records is still possible"
+            f"The number of classes has to be greater than one; got {len(class_labels)} class. Declare "
+            "classes=, because a class without records is still possible"
         )
-    if len(known) > 2 and not several:
+    if len(class_labels) > 2 and not several:
         raise DataError(
             "Only binary classification is supported. The type of the target is multiclass. "
-            f"There are {len(known)} classes: multi_class='ovr' fits one model for each against the rest, "
-            "with the budget split equally"
+            f"There are {len(class_labels)} classes: multi_class='ovr' fits one model for each against the "
+            "rest, with the budget split equally"
         )
-    return known, index
+    return class_labels, index
 
 
 def declared_classes(classes: Any) -> npt.NDArray[Any]:
     """The declared labels in their own order of sorting, each once."""
     try:
-        given = list(classes)
-        known = np.unique(np.asarray(given))
-        if known.ndim != 1 or len(known) != len(list(classes)) or not _can_be_written(given):
+        values = list(classes)
+        labels = np.unique(np.asarray(values))
+        if labels.ndim != 1 or len(labels) != len(list(classes)) or not _can_be_written(values):
             raise ValueError
     except (TypeError, ValueError):
         raise InvalidInputError(
@@ -186,7 +186,7 @@ def declared_classes(classes: Any) -> npt.NDArray[Any]:
             parameter="classes",
             value=classes,
         ) from None
-    return known
+    return labels
 
 
 def _can_be_written(labels: list[Any]) -> bool:

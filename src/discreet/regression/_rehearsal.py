@@ -50,11 +50,11 @@ def simulate_fit(
     alone = replace(asked, n=None, person=None, per_person=None, aim=aim)
     people = asked.per_person or 1
     vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
-    frame = made_up(asked.design, asked.family, size, seed, typical, correlation, spread, shares)
+    frame = simulate_records(asked.design, asked.family, size, seed, typical, correlation, spread, shares)
     return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), _split(schedule)
 
 
-def made_up(
+def simulate_records(
     design: Design,
     family: str,
     n: int,
@@ -73,17 +73,17 @@ def made_up(
 
     generator = np.random.default_rng(seed)
     shared = generator.normal(size=(n, 1)) * math.sqrt(max(correlation, 0.0))
-    own = generator.normal(size=(n, len(design.variables))) * math.sqrt(1 - max(correlation, 0.0))
-    places = ndtr(shared + own)
+    independent = generator.normal(size=(n, len(design.variables))) * math.sqrt(1 - max(correlation, 0.0))
+    places = ndtr(shared + independent)
     shape = 1.0 if spread is None else (1 / (4 * spread**2) - 1) / 2
-    given = dict(shares or {})
+    remaining = dict(shares or {})
     columns = {}
     for variable, place in zip(design.variables, places.T, strict=True):
         size = variable.coder.size
         if variable.numeric:
             codes = (betaincinv(shape, shape, place) * (size - 1e-9)).astype(np.int64)
         else:
-            parts = given.pop(variable.name, (1 / size,) * size)
+            parts = remaining.pop(variable.name, (1 / size,) * size)
             if len(parts) != size:
                 raise InvalidInputError(
                     f"shares of {variable.name!r} must be {size} numbers, one for each of its values, not "
@@ -91,10 +91,10 @@ def made_up(
                 )
             codes = np.searchsorted(np.cumsum(parts)[:-1], place, side="right")
         columns[variable.name] = variable.values(codes)
-    if given:
+    if remaining:
         categories = [variable.name for variable in design.variables if not variable.numeric]
         raise InvalidInputError(
-            f"shares of {next(iter(given))!r} are guessed, which is no category of the formula: "
+            f"shares of {next(iter(remaining))!r} are guessed, which is no category of the formula: "
             f"{', '.join(categories) or 'it has none'}"
         )
     return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})

@@ -31,17 +31,20 @@ _ROWS = 64  # after so many a candidate may be dropped
 _FIRST = 128  # bits of precision, of which a candidate's numbers have 64
 
 
-def rejection(made: DrawDesign, signed: FloatArray, source: Source) -> FloatArray:
-    """``made.draws`` draws from e^{−U} over signed rows, shape (draws, d), rounded to the public grid."""
+def rejection(design: DrawDesign, signed: FloatArray, source: Source) -> FloatArray:
+    """``design.draws`` draws from e^{−U} over signed rows, shape (draws, d), rounded to the public grid."""
     longest = Fraction(float(np.einsum("ij,ij->i", signed, signed).max()))
     # A sum of d squares in doubles is within d + 1 last places of the sum, in any order.
-    if len(signed) != made.n or longest * (1 + (made.dimension + 2) * Fraction(1, 2**52)) > made.norm_squared:
+    if (
+        len(signed) != design.n
+        or longest * (1 + (design.dimension + 2) * Fraction(1, 2**52)) > design.norm_squared
+    ):
         raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
     with one_thread():
-        z, _ = mode(signed, made.weight, made.precision, 1e-6 * made.precision**0.5)
-    tangent = Tangent(signed, z, Fraction(made.weight), Fraction(made.precision))
-    drawn = [tangent.draw(made.grid, source) for _ in range(made.draws)]
-    return np.array([[float(value) for value in one] for one in drawn], dtype=np.float64)
+        z, _ = mode(signed, design.weight, design.precision, 1e-6 * design.precision**0.5)
+    tangent = Tangent(signed, z, Fraction(design.weight), Fraction(design.precision))
+    drawn = [tangent.draw(design.grid, source) for _ in range(design.draws)]
+    return np.array([[float(value) for value in draw] for draw in drawn], dtype=np.float64)
 
 
 class Tangent:
@@ -60,7 +63,7 @@ class Tangent:
         """One draw, to the nearest multiple of the grid in each coordinate."""
         while True:
             w = Candidate(self, [Uniform(source) for _ in range(self.z.nrows())])
-            if w.kept(Uniform(source)):
+            if w.is_accepted(Uniform(source)):
                 return [w.nearest(i, grid) for i in range(self.z.nrows())]
 
     def at_z(self) -> list[tuple[Ball, Any]]:
@@ -69,14 +72,14 @@ class Tangent:
 
         if ctx.prec not in self._known:
             product, gradient = arb(1), arb_mat(1, self.z.nrows())
-            found = [(product, gradient)]
+            products = [(product, gradient)]
             for rows in self.rows:
                 odds = [(-t).exp() for t in (rows * self.z).entries()]
-                for one in odds:
-                    product *= 1 + one
-                gradient = gradient - arb_mat([[one / (1 + one) for one in odds]]) * rows
-                found.append((product, gradient))
-            self._known[ctx.prec] = found
+                for ratio in odds:
+                    product *= 1 + ratio
+                gradient = gradient - arb_mat([[ratio / (1 + ratio) for ratio in odds]]) * rows
+                products.append((product, gradient))
+            self._known[ctx.prec] = products
         return self._known[ctx.prec]
 
     def centre(self) -> Any:
@@ -113,7 +116,7 @@ class Candidate:
         above = (products[blocks] / at_z).log() - (gradient * (w - tangent.z))[0, 0]
         return (-ball(tangent.weight) * above).exp()
 
-    def kept(self, level: Uniform) -> bool:
+    def is_accepted(self, level: Uniform) -> bool:
         """Whether the uniform number is below r; the terms of its sum are not negative, so a few may do."""
         blocks = range(1, len(self._tangent.rows) + 1)
         return all(level.below(partial(self.share, number), _FIRST) for number in blocks)
@@ -152,12 +155,12 @@ def mode(signed: FloatArray, weight: float, precision: float, tolerance: float) 
             break
         direction = np.linalg.solve(hessian(signed, w, weight, precision), -gradient)
         slope, size = float(gradient @ direction), 1.0
-        while (found := value(w + size * direction)) > current + 1e-4 * size * slope and size > 1e-10:
+        while (trial := value(w + size * direction)) > current + 1e-4 * size * slope and size > 1e-10:
             size /= 2
         candidate = gradient_at(w + size * direction)
-        if found >= current and np.linalg.norm(candidate) >= np.linalg.norm(gradient):
+        if trial >= current and np.linalg.norm(candidate) >= np.linalg.norm(gradient):
             break
-        w, current, gradient = w + size * direction, found, candidate
+        w, current, gradient = w + size * direction, trial, candidate
     return w, float(np.linalg.norm(gradient))
 
 

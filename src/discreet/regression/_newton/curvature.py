@@ -94,11 +94,11 @@ class CurvatureDraws:
 
 def symmetric(entries: FloatArray, size: int) -> FloatArray:
     """Matrices from their upper triangles, the last axis."""
-    found = np.zeros((*entries.shape[:-1], size, size))
+    matrices = np.zeros((*entries.shape[:-1], size, size))
     i, j = np.triu_indices(size)
-    found[..., i, j] = entries
-    found[..., j, i] = entries
-    return found
+    matrices[..., i, j] = entries
+    matrices[..., j, i] = entries
+    return matrices
 
 
 def row_law(
@@ -160,7 +160,7 @@ class LatentCurvature:
         weight = model.typical_weight
         if self.constant is not None and not model.normal:
             weight = max(float(seen.curvature[self.constant, self.constant]), noise, 0.5) / records
-        self.one = weight * float(np.trace(design.second_moments)) / design.d
+        self.per_record = weight * float(np.trace(design.second_moments)) / design.d
         if model.outputs == 1:
             fixed = counted and model.normal
             self.mean, self.root = row_law(design, records, weight, fixed, entries, seen.curvature_variance)
@@ -197,7 +197,7 @@ class LatentCurvature:
     def positive(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues and vectors of one estimate of the curvature, no value below its noise."""
         values, vectors = np.linalg.eigh(symmetric(self.mean, self.size))
-        return np.maximum(values, max(self.noise * math.sqrt(self.size), self.one)), vectors
+        return np.maximum(values, max(self.noise * math.sqrt(self.size), self.per_record)), vectors
 
     def states(self, x: FloatArray) -> States:
         """What follows from each curvature, given as coordinates in the noise's own law."""
@@ -206,13 +206,13 @@ class LatentCurvature:
         dispersion = np.ones(len(x))
         correction = np.zeros(len(x))
         if self.disperses:
-            (middle, spread), own = self.log_dispersion, x[:, self.root.shape[1]]
-            dispersion = np.exp(middle + spread * own)
-            correction = own**2 / 2
+            (middle, spread), coordinate = self.log_dispersion, x[:, self.root.shape[1]]
+            dispersion = np.exp(middle + spread * coordinate)
+            correction = coordinate**2 / 2
         scale = np.exp(_LEAST_SCALE * ndtr(x[:, -1])) if self.learned else None
-        return self.given(values, vectors, dispersion, correction, scale)
+        return self.compute_states(values, vectors, dispersion, correction, scale)
 
-    def given(
+    def compute_states(
         self,
         values: FloatArray,
         vectors: FloatArray,
@@ -222,9 +222,9 @@ class LatentCurvature:
     ) -> States:
         """``scale``: of the prior of all but constant columns."""
         seen = self.seen
-        log = correction - np.log(np.maximum(values, 0.0) + self.one).sum(axis=1)
+        log = correction - np.log(np.maximum(values, 0.0) + self.per_record).sum(axis=1)
         bad = values[:, 0] <= 0
-        values = np.maximum(values, 1e-12 * self.one)
+        values = np.maximum(values, 1e-12 * self.per_record)
         sampling = seen.ratio * dispersion[:, None] * values
         total = sampling + seen.variance
         left = seen.score @ vectors - values * (self.gap @ vectors)
@@ -245,9 +245,9 @@ class LatentCurvature:
         moved = np.einsum("ijk,ik->ij", covariance, weighted)
         log -= np.log(total).sum(axis=1) / 2 + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         log -= ((left**2 / total).sum(axis=1) - (weighted * moved).sum(axis=1)) / 2
-        for way, more, known in seen.others:
+        for way, more, round_precision in seen.others:
             gaps = more @ vectors - values * (way @ vectors)
-            log -= known * (gaps**2).sum(axis=1) / 2
+            log -= round_precision * (gaps**2).sum(axis=1) / 2
         if self.disperses:
             log += self._squares(values, vectors, dispersion, total, left, moved, covariance)
         log[bad] = -np.inf
@@ -295,8 +295,8 @@ class LatentCurvature:
 
     def estimate(self) -> tuple[States, float]:
         """What follows from one estimate of the curvature, and the sum of weights there."""
-        found = self._one()
-        return found, float(self._levels(found.values, found.vectors)[0])
+        state = self._estimate_state()
+        return state, float(self._levels(state.values, state.vectors)[0])
 
     def sample(self, seed: int = 0) -> CurvatureDraws:
         """Draws of everything, from a fixed seed: the noise's own law with weights, else slices of it."""
@@ -306,32 +306,32 @@ class LatentCurvature:
             return self._draw(self._many(), np.ones(1), generator, 1.0)
         number = min(_TRIED, max(24, 4_000_000 // self.size**3))
         x = generator.normal(size=(number, free))
-        found = self.states(x)
-        top = float(found.log_density.max())
-        weights = np.exp(found.log_density - top) if math.isfinite(top) else np.zeros(number)
+        states = self.states(x)
+        top = float(states.log_density.max())
+        weights = np.exp(states.log_density - top) if math.isfinite(top) else np.zeros(number)
         effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300)) / number
         if effective >= _ENOUGH:
-            return self._draw(found, weights / weights.sum(), generator, effective)
-        kept = self._slices(x, found.log_density, generator)
-        return self._draw(kept, np.full(len(kept.values), 1 / len(kept.values)), generator, effective)
+            return self._draw(states, weights / weights.sum(), generator, effective)
+        sliced = self._slices(x, states.log_density, generator)
+        return self._draw(sliced, np.full(len(sliced.values), 1 / len(sliced.values)), generator, effective)
 
-    def _one(self) -> States:
+    def _estimate_state(self) -> States:
         values, vectors = self.positive()
         dispersion = np.exp(np.array([self.log_dispersion[0]]))
         scale = np.exp(np.array([_LEAST_SCALE / 2])) if self.learned else None
-        return self.given(values[None], vectors[None], dispersion, np.zeros(1), scale)
+        return self.compute_states(values[None], vectors[None], dispersion, np.zeros(1), scale)
 
     def _many(self) -> States:
         """One estimate, with the error of the curvature times how far coefficients are counted as noise."""
         seen = self.seen
         for _ in range(3):
-            found = self._one()
-            far = float((found.mean[0] ** 2).sum() + np.trace(found.covariance[0]))
+            state = self._estimate_state()
+            far = float((state.mean[0] ** 2).sum() + np.trace(state.covariance[0]))
             error = seen.curvature_variance * far / 2 * (1 + 1 / self.size)
             self.seen = seen._replace(variance=seen.variance + error)
-        found = self._one()
+        state = self._estimate_state()
         self.seen = seen
-        return found
+        return state
 
     def _slices(self, x: FloatArray, log: FloatArray, generator: np.random.Generator) -> States:
         """Elliptical slices, of several chains at once."""
@@ -344,7 +344,7 @@ class LatentCurvature:
         else:
             x = np.tile(self._start(x.shape[1]), (chains, 1))
             log = self.states(x).log_density
-        found = []
+        points = []
         for step in range(_BURN + _KEPT):
             other = generator.normal(size=x.shape)
             least = log + np.log(generator.random(chains))
@@ -364,8 +364,8 @@ class LatentCurvature:
                 active = active[high[active] - low[active] > 1e-9]
             x, log = new, new_log
             if step >= _BURN and step % 2:
-                found.append(x)
-        return self.states(np.concatenate(found))
+                points.append(x)
+        return self.states(np.concatenate(points))
 
     def _start(self, free: int) -> FloatArray:
         """Coordinates of a positive curvature: the estimate, and more of it where that is cut off."""
@@ -382,15 +382,15 @@ class LatentCurvature:
         return start
 
     def _draw(
-        self, found: States, weights: FloatArray, generator: np.random.Generator, effective: float
+        self, states: States, weights: FloatArray, generator: np.random.Generator, effective: float
     ) -> CurvatureDraws:
         keep = weights > 1e-9 * weights.max()
         values, vectors, weights = (
-            found.values[keep],
-            found.vectors[keep],
+            states.values[keep],
+            states.vectors[keep],
             weights[keep] / weights[keep].sum(),
         )
-        mean, root, dispersion = found.mean[keep], found.root[keep], found.dispersion[keep]
+        mean, root, dispersion = states.mean[keep], states.root[keep], states.dispersion[keep]
         times = 2 * max(1, round(_DRAWS / 2 / len(weights)))
         half = generator.normal(size=(times // 2, len(weights), self.size))
         units = np.concatenate([half, -half])

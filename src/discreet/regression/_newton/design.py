@@ -122,10 +122,10 @@ class Design:
     def plain(self) -> tuple[bool, ...]:
         """Whether a column is one number or an indicator of a level, in no other term."""
         variables = [[v for v, _ in column.factors] for column in self.columns]
-        used = Counter(v for own in variables for v in own)
-        shared = {v for own in variables if len(own) > 1 for v in own}
+        used = Counter(v for indices in variables for v in indices)
+        shared = {v for indices in variables if len(indices) > 1 for v in indices}
         single = {v for v in used if used[v] == 1 or not self.variables[v].numeric} - shared
-        return tuple(len(own) == 1 and own[0] in single for own in variables)
+        return tuple(len(indices) == 1 and indices[0] in single for indices in variables)
 
     @cached_property
     def coders(self) -> dict[str | None, Coder]:
@@ -134,9 +134,12 @@ class Design:
     @cached_property
     def _tables(self) -> list[list[tuple[int, IntArray]]]:
         """The factors of each column, as arrays; equal tables are one."""
-        made: dict[int, IntArray] = {}
+        arrays: dict[int, IntArray] = {}
         return [
-            [(v, made.setdefault(id(table), np.array(table, dtype=np.int64))) for v, table in column.factors]
+            [
+                (v, arrays.setdefault(id(table), np.array(table, dtype=np.int64)))
+                for v, table in column.factors
+            ]
             for column in self.columns
         ]
 
@@ -151,15 +154,15 @@ class Design:
             rows[:, j] = entry
         return shorten_rows(rows, self.norm)
 
-    def scaled(self, codes: Sequence[IntArray]) -> FloatArray:
+    def scale_rows(self, codes: Sequence[IntArray]) -> FloatArray:
         """Rows in real units, of a formula that has columns."""
         return self.rows(codes, len(codes[0])) / self.unit
 
     def spread(self, norm: int) -> Design:
         """The same for rows of at most this length, with the moments of evenly spread records."""
-        made = replace(self, norm=norm)
-        rows = made.probes(4096)
-        return replace(made, second_moments=rows.T @ rows / len(rows))
+        shortened = replace(self, norm=norm)
+        rows = shortened.probes(4096)
+        return replace(shortened, second_moments=rows.T @ rows / len(rows))
 
     def probes(self, number: int) -> FloatArray:
         """Scaled rows of evenly spread records."""
@@ -172,12 +175,14 @@ class Design:
         of what is declared and between."""
         generator = np.random.default_rng(0)
         codes = []
-        for one in self.variables:
-            places = np.linspace(0, one.coder.size - 1, 9 if one.numeric else one.coder.size).astype(np.int64)
+        for variable in self.variables:
+            places = np.linspace(
+                0, variable.coder.size - 1, 9 if variable.numeric else variable.coder.size
+            ).astype(np.int64)
             codes.append(generator.choice(places, 1024))
         values = self.rows(codes, 1024) / self.unit @ np.linalg.inv(self.mixing)
         reach = np.ptp(values, axis=0)
-        rounded = np.array([float(f"{one:.3g}") for one in reach])  # rows are rounded too
+        rounded = np.array([float(f"{size:.3g}") for size in reach])  # rows are rounded too
         return np.where(reach > 1e-3 * np.abs(values).max(axis=0), rounded, 1.0)
 
     def nearest(self, values: FloatArray) -> FloatArray:
@@ -188,7 +193,7 @@ class Design:
             assert isinstance(coder, Grid)
             place = (np.clip(column, coder.low, coder.high) - coder.low) * (coder.steps / coder.width)
             codes.append(np.rint(place).astype(np.int64))
-        return self.scaled(codes)
+        return self.scale_rows(codes)
 
 
 def truncate(values: IntArray, divisor: Any) -> IntArray:
@@ -225,9 +230,9 @@ def design(
     value within the bounds, or a level; ``other`` the level of values that are not declared. ``norm``
     shortens rows, of columns scaled to [−1, 1], to that length; without it none is.
     """
-    bounds, levels, missing, other = (dict(one or {}) for one in (bounds, levels, missing, other))
+    bounds, levels, missing, other = (dict(declared or {}) for declared in (bounds, levels, missing, other))
     if isinstance(formula, str) and formula.count("~") == 1:
-        check_formula(formula, {name: len(given) for name, given in levels.items()})
+        check_formula(formula, {name: len(declared) for name, declared in levels.items()})
     response, wanted, right = _parse(formula)
     both = sorted(set(bounds) & set(levels))
     if both:
@@ -239,11 +244,11 @@ def design(
                 f"bounds={{{column!r}: (0, 100)}} or levels={{{column!r}: ('no', 'yes')}}: nothing is read "
                 "from the data"
             )
-    for name, given in (("bounds", bounds), ("levels", levels), ("missing", missing)):
-        for column in given:
+    for name, declared in (("bounds", bounds), ("levels", levels), ("missing", missing)):
+        for column in declared:
             if column not in (response, *wanted):
                 raise InvalidInputError(
-                    f": {column!r} is not in the formula {formula!r}", parameter=name, value=given
+                    f": {column!r} is not in the formula {formula!r}", parameter=name, value=declared
                 )
 
     def variables(steps: int) -> tuple[Variable, ...]:
@@ -409,9 +414,13 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
 
     generator, probes = np.random.default_rng(0), []
     number = max([_PROBES, *(v.coder.size for v in variables if not v.numeric)])
-    for one in variables:
-        ends = [0, one.coder.size - 1] if one.numeric else [*range(one.coder.size), one.coder.size - 1]
-        drawn = generator.integers(0, one.coder.size, number - 2 if one.numeric else number)
+    for variable in variables:
+        ends = (
+            [0, variable.coder.size - 1]
+            if variable.numeric
+            else [*range(variable.coder.size), variable.coder.size - 1]
+        )
+        drawn = generator.integers(0, variable.coder.size, number - 2 if variable.numeric else number)
         probes.append(np.concatenate([ends, drawn])[:number])
     for codes in probes:
         generator.shuffle(codes)
@@ -430,27 +439,27 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     positions = {v.name: i for i, v in enumerate(variables)}
     depends: list[list[int]] = []
     for structure in spec.structure:
-        own = [positions[str(n)] for n in spec.term_variables[structure.term] if str(n) in positions]
-        depends += [own] * len(structure.columns)
-    alone = np.array([len(own) == 1 for own in depends])
+        indices = [positions[str(n)] for n in spec.term_variables[structure.term] if str(n) in positions]
+        depends += [indices] * len(structure.columns)
+    alone = np.array([len(indices) == 1 for indices in depends])
     bases = np.where(alone, 0, np.argmax(np.abs(values), axis=0)).tolist()
     heights = np.where(alone, 1.0, values[bases, np.arange(len(names))])
     factors: list[list[tuple[int, FloatArray]]] = [[] for _ in names]
-    for v, one in enumerate(variables):
-        using = [j for j, own in enumerate(depends) if v in own]
+    for v, variable in enumerate(variables):
+        using = [j for j, indices in enumerate(depends) if v in indices]
         for base in sorted({bases[j] for j in using}):
-            around = [np.full(one.coder.size, probe[base]) for probe in probes]
-            around[v] = np.arange(one.coder.size)
+            around = [np.full(variable.coder.size, probe[base]) for probe in probes]
+            around[v] = np.arange(variable.coder.size)
             table = np.asarray(spec.get_model_matrix(frame(around)), dtype=np.float64)
             for j in using:
                 if bases[j] == base:
                     factors[j].append((v, table[:, j] / heights[j]))
 
     def multiply(tables: Sequence[Sequence[tuple[int, FloatArray]]]) -> FloatArray:
-        every = [
+        columns = [
             math.prod((table[probes[v]] for v, table in parts), start=np.ones(number)) for parts in tables
         ]
-        return np.column_stack(every)
+        return np.column_stack(columns)
 
     if not np.allclose(heights * multiply(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
         raise InvalidInputError(
@@ -488,21 +497,21 @@ def _orthogonal(
     follows the longest row, and with it says the more of a coefficient the rounder the rows lie. Functions of
     numbers have the largest size 1, those of levels together the length 1.
     """
-    known: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
-    found: list[list[tuple[int, FloatArray]]] = []
+    functions: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
+    columns: list[list[tuple[int, FloatArray]]] = []
     for parts in factors:
-        made = []
+        column = []
         for v, table in parts:
-            own, moved = known.setdefault(v, []), table - table.mean()
+            earlier, moved = functions.setdefault(v, []), table - table.mean()
             length = math.sqrt(float(moved @ moved))
             if length <= 1e-9 * float(np.abs(table).max()) * math.sqrt(len(table)):
-                made.append((v, np.ones_like(table)))
+                column.append((v, np.ones_like(table)))
                 continue
-            at = next((new for old, new in own if np.allclose(moved / length, old, atol=1e-9)), None)
+            at = next((new for old, new in earlier if np.allclose(moved / length, old, atol=1e-9)), None)
             if at is None:
                 at = moved
                 for _ in range(2):  # twice: what is left of nearly dependent tables is small
-                    for _, new in own:
+                    for _, new in earlier:
                         at = at - new * float(at @ new) / float(new @ new)
                 size = float(np.abs(at).max())
                 if variables[v].numeric and size > 1e-9 * length:
@@ -511,10 +520,10 @@ def _orthogonal(
                     at = at * math.sqrt(len(table) / (len(table) - 1) / float(at @ at))
                 else:  # a combination of the others: the columns are not products of orthogonal functions
                     at = table / float(np.abs(table).max())
-                own.append((moved / length, at))
-            made.append((v, at))
-        found.append(made)
-    return found
+                earlier.append((moved / length, at))
+            column.append((v, at))
+        columns.append(column)
+    return columns
 
 
 def _centre(table: FloatArray) -> FloatArray:
@@ -549,4 +558,4 @@ def _alone(columns: Iterable[Sequence[tuple[int, FloatArray]]]) -> tuple[float, 
             squares[v] = squares.get(v, 0.0) + table**2
         else:
             others.append(parts)
-    return sum(float(one.max()) for one in squares.values()), others
+    return sum(float(square.max()) for square in squares.values()), others

@@ -122,7 +122,7 @@ class Regression:
         A row that is shortened as a whole, its intercept included, is on the same side, and the noise follows
         the longest: √3 times less of it for numbers that spread evenly.
         """
-        made = design(
+        unshortened = design(
             self.formula,
             family=self.family,
             bounds=self.bounds,
@@ -131,13 +131,13 @@ class Regression:
             other=self.other,
             norm=self.norm,
         )
-        model = model_of(self.family, made)
+        model = model_of(self.family, unshortened)
         if self.norm is not None or self.aim != "prediction":
-            return made
+            return unshortened
         signal = self.mu_squared / (self.per_person or 1) ** 2
-        if not descends(made, model, self.aim, self.n, signal, self._has_public_size(made)):
-            return made
-        return made.spread(math.isqrt(int(np.trace(made.second_moments) * made.unit**2)))
+        if not descends(unshortened, model, self.aim, self.n, signal, self._has_public_size(unshortened)):
+            return unshortened
+        return unshortened.spread(math.isqrt(int(np.trace(unshortened.second_moments) * unshortened.unit**2)))
 
     @cached_property
     def model(self) -> ResponseModel:
@@ -157,15 +157,15 @@ class Regression:
 
     @cached_property
     def units(self) -> Units:
-        made, outputs, (middle, half) = self.design, self.model.outputs, self.response_scale
-        ranges = made.ranges()
-        offset = np.zeros(made.d)
-        if made.constant is not None:
-            offset[made.constant] = middle
-        names = made.names
+        design, outputs, (middle, half) = self.design, self.model.outputs, self.response_scale
+        ranges = design.ranges()
+        offset = np.zeros(design.d)
+        if design.constant is not None:
+            offset[design.constant] = middle
+        names = design.names
         if outputs > 1:
-            names = tuple(f"{level}: {name}" for level in made.response.levels[1:] for name in names)
-        mixing = np.asarray(np.kron(np.eye(outputs), made.mixing * half), dtype=np.float64)
+            names = tuple(f"{level}: {name}" for level in design.response.levels[1:] for name in names)
+        mixing = np.asarray(np.kron(np.eye(outputs), design.mixing * half), dtype=np.float64)
         return Units(names, mixing, np.tile(offset, outputs), np.tile(ranges, outputs))
 
     @cached_property
@@ -187,7 +187,7 @@ class Regression:
         wide = CoefficientPrior.wide(self.design, self.model, self.aim)
         if not self.prior:
             return wide
-        units, given = self.units, {}
+        units, declared = self.units, {}
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
             raise InvalidInputError(
@@ -202,9 +202,9 @@ class Regression:
                 ) from None
             if not (math.isfinite(centre) and math.isfinite(deviation) and deviation > 0):
                 raise InvalidInputError(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
-            given[units.names.index(name)] = centre, deviation
+            declared[units.names.index(name)] = centre, deviation
         back = np.asarray(np.linalg.inv(units.mixing), dtype=np.float64)
-        return wide.with_declared(back, units.offset, given)
+        return wide.with_declared(back, units.offset, declared)
 
     def setting(self, n: int | None) -> PublicSetting:
         """The setting of the rounds for a dataset of n records, if that number is public."""
@@ -246,28 +246,28 @@ class Regression:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values that :meth:`from_dict` reads."""
-        kept = fields_as_json(self)
-        kept["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
-        kept["levels"] = {name: list(given) for name, given in self.levels.items()}
-        return {name: value for name, value in kept.items() if value not in (None, {})}
+        fields = fields_as_json(self)
+        fields["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
+        fields["levels"] = {name: list(values) for name, values in self.levels.items()}
+        return {name: value for name, value in fields.items() if value not in (None, {})}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Regression:
         """Read :meth:`to_dict`, each part within its bounds."""
-        given = dict(content)
+        fields = dict(content)
         for name in ("bounds", "prior"):
-            pairs = given.get(name, {}).items()
+            pairs = fields.get(name, {}).items()
             for _, pair in pairs:
                 as_reals(pair, name)
-            given[name] = {key: tuple(pair) for key, pair in pairs}
-        given["levels"] = {name: tuple(one) for name, one in given.get("levels", {}).items()}
-        given["epsilon"] = as_rational(given["epsilon"], "epsilon", 0)
-        given["delta"] = as_rational(given["delta"], "delta", 0, 1)
-        given["relation"] = Relation(given["relation"])
+            fields[name] = {key: tuple(pair) for key, pair in pairs}
+        fields["levels"] = {name: tuple(values) for name, values in fields.get("levels", {}).items()}
+        fields["epsilon"] = as_rational(fields["epsilon"], "epsilon", 0)
+        fields["delta"] = as_rational(fields["delta"], "delta", 0, 1)
+        fields["relation"] = Relation(fields["relation"])
         for name in ("n", "per_person"):
-            if given.get(name) is not None:
-                given[name] = as_count(given[name], name, 1)
-        asked = cls(**{**given, "prior": given["prior"] or None})
+            if fields.get(name) is not None:
+                fields[name] = as_count(fields[name], name, 1)
+        asked = cls(**{**fields, "prior": fields["prior"] or None})
         people = asked.per_person is not None
         if (
             asked.relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
@@ -297,15 +297,15 @@ def regression(
     **how: Any,
 ) -> Regression:
     """The question of :func:`discreet.regress`, checked, without data."""
-    for name, given in (
+    for name, declared in (
         ("bounds", bounds),
         ("levels", levels),
         ("missing", missing),
         ("prior", how.get("prior")),
     ):
-        if not isinstance(given, Mapping | None):
+        if not isinstance(declared, Mapping | None):
             raise InvalidInputError(
-                f"must say by column what is declared: {name}={{'age': …}}", parameter=name, value=given
+                f"must say by column what is declared: {name}={{'age': …}}", parameter=name, value=declared
             )
     if (person is None) != (per_person is None):
         raise InvalidInputError("person=COLUMN and per_person=NUMBER go together")
@@ -326,13 +326,16 @@ def regression(
             parameter="per_person",
             value=per_person,
         )
-    domains = {k: one if isinstance(one, Domain) else Domain(one) for k, one in (levels or {}).items()}
-    ruled = {k: one.missing for k, one in domains.items() if one.missing is not None} | dict(missing or {})
-    made = Regression(
+    domains = {
+        k: domain if isinstance(domain, Domain) else Domain(domain) for k, domain in (levels or {}).items()
+    }
+    ruled = {k: domain.missing for k, domain in domains.items() if domain.missing is not None}
+    ruled |= dict(missing or {})
+    question = Regression(
         formula,
         family,
         dict(bounds or {}),
-        {k: tuple(one.levels) for k, one in domains.items()},
+        {k: tuple(domain.levels) for k, domain in domains.items()},
         as_epsilon(epsilon),
         as_target_delta(delta, "ask for counts instead, with pure epsilon"),
         n=size,
@@ -340,11 +343,11 @@ def regression(
         person=person,
         per_person=most,
         missing=ruled or None,
-        other={k: one.other for k, one in domains.items() if one.other is not None} or None,
+        other={k: domain.other for k, domain in domains.items() if domain.other is not None} or None,
         **how,
     )
-    _ = made.model, made.scaled_prior()  # every mistake before any data
-    return made
+    _ = question.model, question.scaled_prior()  # every mistake before any data
+    return question
 
 
 @dataclass(frozen=True)
@@ -450,8 +453,8 @@ class Fit(Answer):
                 "has no dispersion; it is of poisson models", parameter="family", value=self.question.family
             )
         tail = (1 - as_level(level)) / 2
-        found = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
-        middle, low, high = (float(one[0]) for one in found)
+        quantiles = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
+        middle, low, high = (float(quantile[0]) for quantile in quantiles)
         return middle, low, high
 
     def predict(self, frame: Any, level: float = 0.95) -> Prediction:
@@ -461,11 +464,11 @@ class Fit(Answer):
         each level, in the declared order.
         """
         tail, law = (1 - as_level(level)) / 2, self.outcome.posterior
-        made, outputs = self.question.design, self.question.model.outputs
-        rows = made.scaled(codes_of(made, frame))
+        design, outputs = self.question.design, self.question.model.outputs
+        rows = design.scale_rows(codes_of(design, frame))
         if outputs > 1:  # by draws, with a fixed seed: a softmax has no normal law
-            found = [self._through(rows @ w.reshape(outputs, -1).T) for w in self._draws(400)]
-            low, high = np.quantile(found, [tail, 1 - tail], axis=0)
+            responses = [self._through(rows @ w.reshape(outputs, -1).T) for w in self._draws(400)]
+            low, high = np.quantile(responses, [tail, 1 - tail], axis=0)
         else:
             reach = -ndtri(tail) * np.sqrt(np.einsum("ij,ij->i", rows @ law.covariance, rows))
             low, high = (self._through(rows @ law.mean + side * reach) for side in (-1, 1))
@@ -498,8 +501,8 @@ class Fit(Answer):
             raise InvalidInputError(
                 "marginal effects need one response, an intercept, and a fit that published its curvature"
             )
-        found = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)
-        rows = self._rows(found, as_level(level))
+        effects = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)
+        rows = self._rows(effects, as_level(level))
         return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
@@ -521,7 +524,7 @@ class Fit(Answer):
 
     def _rows(self, law: Posterior, level: float) -> list[Row]:
         numbers = np.column_stack([law.mean, law.std(), *law.interval(level)])
-        return [Row(name, *one) for name, one in zip(self.names, numbers.tolist(), strict=True)]
+        return [Row(name, *row) for name, row in zip(self.names, numbers.tolist(), strict=True)]
 
     def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
         """Odds or rate ratios, with the same intervals."""
@@ -534,8 +537,8 @@ class Fit(Answer):
     @property
     def slopes(self) -> list[int]:
         """Which coefficients are drawn: not intercepts, beside which the others would be too small to see."""
-        found = [j for j, name in enumerate(self.names) if "Intercept" not in name]
-        return found or list(range(len(self.names)))
+        slopes = [j for j, name in enumerate(self.names) if "Intercept" not in name]
+        return slopes or list(range(len(self.names)))
 
     def figure(self, level: float = 0.95) -> Figure:
         """The slopes on one axis; times the declared ranges of the columns where these differ tenfold."""
@@ -549,26 +552,26 @@ class Fit(Answer):
     def notes(self) -> tuple[str, ...]:
         """The number of records, σ of a gaussian model, and how the intervals are to be taken."""
         asked = self.question
-        known = f"n = {self.n:,}" if self.n is not None else f"n about {self.records:,.0f} (private)"
+        size = f"n = {self.n:,}" if self.n is not None else f"n about {self.records:,.0f} (private)"
         if asked.model.normal:
-            known += f"; σ = {with_interval(*self.sigma())}"
-        said = [
-            f"{known}.",
+            size += f"; σ = {with_interval(*self.sigma())}"
+        notes = [
+            f"{size}.",
             "The intervals account for the noise; coefficients are in the units of the columns.",
         ]
-        if asked.family == "poisson" and (found := self.dispersion())[1] > 1:
-            said.append(
-                f"Counts scatter about {found[0]:.2g} times as much as Poisson ones ({found[1]:.2g} to "
-                f"{found[2]:.2g}); the intervals allow for it."
+        if asked.family == "poisson" and (dispersion := self.dispersion())[1] > 1:
+            notes.append(
+                f"Counts scatter about {dispersion[0]:.2g} times as much as Poisson ones "
+                f"({dispersion[1]:.2g} to {dispersion[2]:.2g}); the intervals allow for it."
             )
-        return tuple(said)
+        return tuple(notes)
 
     def words(self) -> Words:
         """What was fitted, and how it is to be taken."""
         asked = self.question
         stamp = "Private" if self.private else "NOT PRIVATE (from a seed):"
         declared = "; ".join(f"{name}: {low:g} to {high:g}" for name, (low, high) in asked.bounds.items())
-        listed = "; ".join(f"{name}: {', '.join(map(str, given))}" for name, given in asked.levels.items())
+        listed = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in asked.levels.items())
         facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
         facts += [("Declared levels", listed)] if listed else []
         return Words(
@@ -591,7 +594,9 @@ class Fit(Answer):
                     "point": list(turn.link.point),
                     "clip": turn.link.clip,
                     "mu_squared": str(turn.mu_squared),
-                    "noise": [None if one is None else str(one) for one in astuple(turn.noise)],
+                    "noise": [
+                        None if variance is None else str(variance) for variance in astuple(turn.noise)
+                    ],
                     "gradient": list(sums.gradient),
                     "curvature": list(sums.curvature),
                     "square": sums.square,
@@ -620,7 +625,7 @@ class Fit(Answer):
             )
         question, reached = content["question"], content["reached"]
         # Nothing is computed that has many more columns than the document has numbers.
-        held = max([len(reached or ()), *(len(one["point"]) for one in content["rounds"])])
+        held = max([len(reached or ()), *(len(fields["point"]) for fields in content["rounds"])])
         sizes = {name: len(levels) for name, levels in question.get("levels", {}).items()}
         least, most = check_formula(question["formula"], sizes)
         if max([least, *(number - 1 for number in sizes.values())]) > held or most > 64 * (held + 4):
@@ -630,7 +635,7 @@ class Fit(Answer):
             asked,
             None if content["n"] is None else as_count(content["n"], "n", 1),
             None if reached is None else tuple(as_reals(reached, "reached").tolist()),
-            tuple(_round_from(one, asked) for one in content["rounds"][:_MOST_ROUNDS]),
+            tuple(_round_from(fields, asked) for fields in content["rounds"][:_MOST_ROUNDS]),
             content["private"] is True,
             dict(content["versions"]),
         )
@@ -648,7 +653,9 @@ class Fit(Answer):
         if self.n is not None and (self.n < asked.design.d or asked.n not in (None, self.n)):
             raise ValueError("its number of records is not that of its question")
         plan = Schedule.of(asked.setting(self.n), asked.aim)
-        if [turn.mu_squared for turn, _ in self.rounds] != [one * asked.mu_squared for one in plan.shares]:
+        if [turn.mu_squared for turn, _ in self.rounds] != [
+            share * asked.mu_squared for share in plan.shares
+        ]:
             raise ValueError("its rounds are not those of its question")
         size = asked.design.d * asked.model.outputs if plan.steps else None
         if (None if self.reached is None else len(self.reached)) != size:
@@ -679,12 +686,13 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
     def whole(name: str) -> tuple[int, ...]:
         return tuple(as_count(value, name, -LARGEST) for value in content[name])
 
-    noise = RoundNoise(*(None if one is None else as_rational(one, "noise", 0) for one in content["noise"]))  # type: ignore[arg-type]
+    variances = (None if value is None else as_rational(value, "noise", 0) for value in content["noise"])
+    noise = RoundNoise(*variances)  # type: ignore[arg-type]
     point, size = whole("point"), asked.design.d * asked.model.outputs
     sums = RoundSums(whole("gradient"), whole("curvature"), as_count(content["square"], "square", -LARGEST))
     triangle = 0 if noise.curvature is None else size * (size + 1) // 2
-    given = len(point), len(sums.gradient), len(sums.curvature)
-    if noise.gradient is None or given != (size, size, triangle):
+    lengths = len(point), len(sums.gradient), len(sums.curvature)
+    if noise.gradient is None or lengths != (size, size, triangle):
         raise ValueError("a round is malformed")
     if noise.square is None and sums.square:
         raise ValueError("a round publishes a sum without noise")
@@ -695,9 +703,7 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
 _BENT = 0.4
 
 
-def doubts(
-    names: Sequence[str], found: Posterior, seen: bool, declared: Sequence[str] = ()
-) -> tuple[str, ...]:
+def doubts(names: Sequence[str], law: Posterior, seen: bool, declared: Sequence[str] = ()) -> tuple[str, ...]:
     """Why intervals may be off, as far as released values tell; none where they are to be trusted.
 
     A prior that is ``declared`` may decide: it is not told.
@@ -707,24 +713,24 @@ def doubts(
             "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
             "intervals are those of the prior around it",
         )
-    said, undecided = [], [names[j] for j in found.undecided() if names[j] not in declared]
+    reasons, undecided = [], [names[j] for j in law.find_undecided() if names[j] not in declared]
     if len(undecided) == 1:
-        said.append(
+        reasons.append(
             f"{undecided[0]} cannot be told at this ε, and the prior decides it: declare a prior or bounds "
             "nearer to where values lie, or take more records, a larger epsilon or fewer columns"
         )
     elif undecided:
-        said.append(
+        reasons.append(
             f"{', '.join(undecided)} cannot be told apart at this ε, and the prior decides them: declare a "
             "prior or bounds nearer to where values lie, or take more records, a larger epsilon or fewer "
             "columns"
         )
-    if found.bent > _BENT:
-        said.append(
+    if law.bent > _BENT:
+        reasons.append(
             "the last round looked too far from where the coefficients are for straight lines to hold: take "
             "more records or a larger epsilon, or declare a prior"
         )
-    return tuple(said)
+    return tuple(reasons)
 
 
 def _times(row: Row, factor: float) -> Row:

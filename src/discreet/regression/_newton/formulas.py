@@ -59,48 +59,48 @@ class _Reader:
         if depth > _DEEPEST:
             raise InvalidInputError(f"brackets stand more than {_DEEPEST} deep in each other")
         sign = self.take()[1] if self.peek() in ("+", "-") else "+"
-        found: Terms = {}
+        terms: Terms = {}
         while True:
             part = self.products(depth)
-            found = {t: None for t in found if t not in part} if sign == "-" else _check_bounds(found | part)
+            terms = {t: None for t in terms if t not in part} if sign == "-" else _check_bounds(terms | part)
             if self.peek() not in ("+", "-"):
-                return found
+                return terms
             sign = self.take()[1]
 
     def products(self, depth: int) -> Terms:
-        found = self.interactions(depth)
+        terms = self.interactions(depth)
         while self.peek() in ("*", "/"):
             sign, other = self.take()[1], self.interactions(depth)
-            whole = found if sign == "*" else {frozenset().union(*found): None}
-            found = _check_bounds(found | (other if sign == "*" else {}) | _product(whole, other))
-        return found
+            whole = terms if sign == "*" else {frozenset().union(*terms): None}
+            terms = _check_bounds(terms | (other if sign == "*" else {}) | _product(whole, other))
+        return terms
 
     def interactions(self, depth: int) -> Terms:
-        found = self.powers(depth)
+        terms = self.powers(depth)
         while self.peek() == ":":
             self.take()
-            found = _product(found, self.powers(depth))
-        return found
+            terms = _product(terms, self.powers(depth))
+        return terms
 
     def powers(self, depth: int) -> Terms:
-        found = self.factor(depth)
+        terms = self.factor(depth)
         while self.peek() in ("**", "^"):
             self.take()
             kind, text = self.take()
             if kind != "number" or len(text) > 2 or not 1 <= int(text) <= _LARGEST_POWER:
                 raise InvalidInputError(f"a power must be a number from 1 to {_LARGEST_POWER}")
-            once = found
+            once = terms
             for _ in range(min(int(text), len(once)) - 1):
-                found = _check_bounds(found | _product(found, once))
-        return found
+                terms = _check_bounds(terms | _product(terms, once))
+        return terms
 
     def factor(self, depth: int) -> Terms:
         kind, text = self.take()
         if text == "(":
-            found = self.sums(depth + 1)
+            terms = self.sums(depth + 1)
             if self.take()[1] != ")":
                 raise InvalidInputError("a bracket is not closed")
-            return found
+            return terms
         if kind == "number":
             if text not in ("0", "1"):
                 raise InvalidInputError("numbers other than 0 and 1 stand inside I(…)")
@@ -113,16 +113,16 @@ class _Reader:
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     while text[at:].strip():
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise InvalidInputError(f"{text[at:].strip()[:10]!r} cannot be read")
-        at, kind = found.end(), str(found.lastgroup)
+        at, kind = token.end(), str(token.lastgroup)
         if kind == "name" and text[at : at + 1] == "(":
             end = _closing(text, at)
-            yield "call", text[found.start(kind) : end]
+            yield "call", text[token.start(kind) : end]
             at = end
         else:
-            yield kind, found[kind]
+            yield kind, token[kind]
 
 
 def _closing(text: str, at: int) -> int:
@@ -150,10 +150,10 @@ def _check_bounds(terms: Terms) -> Terms:
 def _product(first: Terms, second: Terms) -> Terms:
     if len(first) * len(second) > 10 * MOST_TERMS:
         raise InvalidInputError(f"it has more than {MOST_TERMS:,} terms")
-    found = {a | b: None for a in first for b in second}
-    if any(len(term) > MOST_WAYS for term in found):
+    terms = {a | b: None for a in first for b in second}
+    if any(len(term) > MOST_WAYS for term in terms):
         raise InvalidInputError(f"a term multiplies more than {MOST_WAYS} factors")
-    return _check_bounds(found)
+    return _check_bounds(terms)
 
 
 def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tuple[int, int]:
@@ -205,8 +205,8 @@ def _width(factor: str, levels: Mapping[str, Any]) -> tuple[int, int]:
         number = int(levels.get(factor, 1))
         return max(1, number - (factor in levels)), number
     names, width = check_call(factor)
-    known = [int(levels[name]) for name in names if name in levels]
-    return (max(1, max(known) - 1), width * max(known)) if known else (max(1, width - _MORE), width)
+    sizes = [int(levels[name]) for name in names if name in levels]
+    return (max(1, max(sizes) - 1), width * max(sizes)) if sizes else (max(1, width - _MORE), width)
 
 
 def check_call(text: str) -> tuple[list[str], int]:
@@ -257,13 +257,13 @@ def _check(node: ast.AST, names: dict[str, None], depth: int) -> int:
                     f"{function[:40]} may learn from the data, or is unknown; allowed are "
                     f"{', '.join(sorted(FUNCTIONS))}. Declared bounds already scale each column"
                 )
-            given = {keyword.arg: keyword.value for keyword in keywords}
+            options = {keyword.arg: keyword.value for keyword in keywords}
             if function in _SPLINES:
-                return inner(first) * _spline(function, others, given)
+                return inner(first) * _spline(function, others, options)
             if function == "C":
-                _contrast([*others, *given.values()])
+                _contrast([*others, *options.values()])
                 return inner(first)
-            if given or (others and function not in ("np.maximum", "np.minimum")):
+            if options or (others and function not in ("np.maximum", "np.minimum")):
                 raise _Refused(f"{function} takes a column and no options")
             return max(map(inner, [first, *others]))
     raise _Refused("this cannot stand in a formula; use columns, numbers and functions")
@@ -281,12 +281,12 @@ def _sign(node: ast.AST) -> float:
     return -_number(node.operand) if negative else _number(node)  # type: ignore[attr-defined]
 
 
-def _spline(function: str, others: list[ast.expr], given: Mapping[str | None, ast.expr]) -> int:
+def _spline(function: str, others: list[ast.expr], options: Mapping[str | None, ast.expr]) -> int:
     """Columns of a spline, whose knots must be declared."""
-    if others or "knots" not in given:
+    if others or "knots" not in options:
         raise _Refused(f"declare the knots, such as {function}(x, knots=[30, 50])")
     width = _MORE
-    for name, value in given.items():
+    for name, value in options.items():
         if name == "knots":
             if not isinstance(value, ast.List | ast.Tuple) or len(value.elts) > _MOST_KNOTS:
                 raise _Refused(f"knots must be a list of at most {_MOST_KNOTS} numbers")

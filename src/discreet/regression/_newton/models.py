@@ -60,7 +60,7 @@ class Link:
 
 
 def _shares(*percent: int) -> tuple[Fraction, ...]:
-    return tuple(Fraction(one, 100) for one in percent)
+    return tuple(Fraction(share, 100) for share in percent)
 
 
 class InSql(NamedTuple):
@@ -143,16 +143,16 @@ class ResponseModel(ABC):
         """Where residuals or responses are cut off in a round, as a whole number; 0 where they are not."""
         return 0
 
-    def clip(self, found: NormalLaw, cost: float) -> float | None:
+    def clip(self, law: NormalLaw, cost: float) -> float | None:
         """Where to cut off in the next round, from what was released so far.
 
         ``cost`` is the variance of the noise on a gradient whose residuals are at most 1.
         """
         return None
 
-    def look(self, design: Design, found: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
+    def look(self, design: Design, law: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
         """Where the next round looks, and where it cuts off."""
-        return found.mean, self.clip(found, cost)
+        return law.mean, self.clip(law, cost)
 
     def clip_of(self, link: Link) -> float:
         """Where a round cut off, in the units of residuals."""
@@ -224,27 +224,27 @@ class GaussianModel(ResponseModel):
         unit = 2**self.residual_bits
         return math.inf if link.clip >= link.reach + unit else link.clip / unit
 
-    def clip(self, found: NormalLaw, cost: float) -> float | None:
+    def clip(self, law: NormalLaw, cost: float) -> float | None:
         """Where a coefficient's error, of sampling, noise and clipping, is least.
 
         The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
         Clipping moves coefficients where errors are not normal: a quarter of what it takes from residuals
         with double exponential tails counts as an error, in one direction of all.
         """
-        variance = found.dispersion + found.unsure
-        typical = float(np.trace(found.curvature)) / len(found.mean)
+        variance = law.dispersion + law.unsure
+        typical = float(np.trace(law.curvature)) / len(law.mean)
         ratios = np.linspace(2.5, 8.0, 56)
         clips = ratios * math.sqrt(variance)
         inside, moment, _ = clipped_moments(np.array(variance), clips)
         taken = np.exp(-math.sqrt(2) * ratios) * math.sqrt(variance / 2)
-        missed = found.records * typical * (taken / 4) ** 2 / len(found.mean)
+        missed = law.records * typical * (taken / 4) ** 2 / len(law.mean)
         worth = (moment * typical + cost * clips**2 + missed) / inside**2
         return float(clips[int(np.argmin(worth))])
 
-    def look(self, design: Design, found: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
+    def look(self, design: Design, law: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
         """Where noise leaves predictors so unsure that residuals could not be clipped below the bounds of the
         response, at the start again: nothing is clipped there, and no residual is above 1."""
-        point, clip = super().look(design, found, cost)
+        point, clip = super().look(design, law, cost)
         return (self.start(design), None) if clip is not None and clip >= 1 else (point, clip)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -276,9 +276,9 @@ class BinomialModel(ResponseModel):
     typical_weight = 0.2
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        every = _binomial_tables()
-        outside = (len(every[0]) - len(predictors)) // 2
-        return tuple(table[outside : len(table) - outside] for table in every)
+        whole = _binomial_tables()
+        outside = (len(whole[0]) - len(predictors)) // 2
+        return tuple(table[outside : len(table) - outside] for table in whole)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
         chance, weight = link.tables
@@ -358,9 +358,9 @@ class MultinomialModel(ResponseModel):
 
     def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
         shares = np.floor(self.shares(link, predictor) / 2.0 ** (self.residual_bits - _SHARE_BITS)).T
-        for k, one in enumerate(shares):
-            yield one * 2.0**_SHARE_BITS - one * one
-            yield from (-one * other for other in shares[k + 1 :])
+        for k, share in enumerate(shares):
+            yield share * 2.0**_SHARE_BITS - share * share
+            yield from (-share * other for other in shares[k + 1 :])
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         outputs = range(self.outputs)
@@ -415,29 +415,29 @@ class PoissonModel(ResponseModel):
     def limit(self, clip: float | None, reach: int) -> int:
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
 
-    def clip(self, found: NormalLaw, cost: float) -> float | None:
+    def clip(self, law: NormalLaw, cost: float) -> float | None:
         """Where a coefficient's error, of sampling and noise, is least; at least three deviations of a count
         at the larger rates, with room for what is not known of them."""
-        centre, variance = found.predictors
-        variance += found.unsure
+        centre, variance = law.predictors
+        variance += law.unsure
         rate = math.exp(min(centre + 1.5 * math.sqrt(variance), math.log(self.most)))
-        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(found.unsure) * rate)
-        typical = found.records * float(np.trace(found.curvature)) / found.level / len(found.mean)
+        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(law.unsure) * rate)
+        typical = law.records * float(np.trace(law.curvature)) / law.level / len(law.mean)
         windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int)).tolist()
         worth = []
         for window in windows:
-            slope, scatter = self.expected(window, centre, variance)
+            slope, scatter = self.expected_moments(window, centre, variance)
             worth.append((scatter * typical + cost * (window + 0.5) ** 2) / slope**2)
         return float(windows[int(np.argmin(worth))])
 
-    def expected(self, window: float, centre: float, variance: float) -> tuple[float, float]:
+    def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float]:
         """Mean slope and variance of a clipped count over records with normal predictors."""
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
         _, slope, scatter, _, _ = window_moments(nodes, window, self.most)
         return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS)
 
     def scatter(self, clip: float, centre: float, variance: float) -> float:
-        slope, scatter = self.expected(clip, centre, variance)
+        slope, scatter = self.expected_moments(clip, centre, variance)
         return min(max(scatter / slope, 0.1), 1.0)
 
     def at_constant(self, predictor: float) -> tuple[float, float]:
@@ -498,7 +498,7 @@ def window_moments(
 
 
 MODELS: dict[str, type[ResponseModel]] = {
-    one.family: one for one in (GaussianModel, BinomialModel, MultinomialModel, PoissonModel)
+    model.family: model for model in (GaussianModel, BinomialModel, MultinomialModel, PoissonModel)
 }
 
 

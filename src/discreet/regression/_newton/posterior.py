@@ -66,7 +66,7 @@ class CoefficientPrior:
         return cls(np.zeros(size), np.zeros((size, size)), np.diag(deviations**2), predicts)
 
     def with_declared(
-        self, back: FloatArray, offset: FloatArray, given: dict[int, tuple[float, float]]
+        self, back: FloatArray, offset: FloatArray, pairs: dict[int, tuple[float, float]]
     ) -> CoefficientPrior:
         """With (mean, deviation) of some coefficients in the units of the columns, β = inv(back) w + offset.
 
@@ -75,7 +75,7 @@ class CoefficientPrior:
         mixing = np.linalg.inv(back)
         mean, weak = mixing @ self.mean + offset, mixing @ self.weak @ mixing.T
         declared = np.zeros_like(weak)
-        for j, (centre, deviation) in given.items():
+        for j, (centre, deviation) in pairs.items():
             mean[j], declared[j, j] = centre, deviation**2
             weak[j] = weak[:, j] = 0.0
         return CoefficientPrior(back @ (mean - offset), back @ declared @ back.T, back @ weak @ back.T)
@@ -145,7 +145,7 @@ class Evidence:
 def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
     """What a round released, in real units."""
     model, design, noise = setting.model, setting.design, turn.noise
-    one = float(design.unit * 2**model.residual_bits)
+    gradient_unit = float(design.unit * 2**model.residual_bits)
     two = float(design.unit**2 * 2**model.weight_bits)
     four = float(4**model.residual_bits)
     matrix = None
@@ -156,8 +156,8 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
         matrix = matrix + np.triu(matrix, 1).T
     return Evidence(
         turn.link.at,
-        -np.array(sums.gradient, dtype=np.float64) / one,
-        float(noise.gradient) / one**2,
+        -np.array(sums.gradient, dtype=np.float64) / gradient_unit,
+        float(noise.gradient) / gradient_unit**2,
         matrix,
         float(noise.curvature or 0) / two**2,
         sums.square / four,
@@ -214,17 +214,17 @@ class Posterior:
         total = np.cumsum(self.weights[order], axis=0) - self.weights[order] / 2
         ordered = np.take_along_axis(values, order, axis=0)
         columns = range(values.shape[1])
-        found = np.array([np.interp(levels, total[:, j], ordered[:, j]) for j in columns])
-        return tuple(found.T)
+        quantiles = np.array([np.interp(levels, total[:, j], ordered[:, j]) for j in columns])
+        return tuple(quantiles.T)
 
     def transform(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
         """The law of mixing @ w + offset."""
         draws = self.draws @ mixing.T + offset
         exact = mixing @ self.mean + offset, mixing @ self.covariance @ mixing.T
-        free, prior = (mixing @ one @ mixing.T for one in (self.noise_free, self.prior))
+        free, prior = (mixing @ matrix @ mixing.T for matrix in (self.noise_free, self.prior))
         return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
 
-    def undecided(self) -> list[int]:
+    def find_undecided(self) -> list[int]:
         """Coefficients that the prior decides.
 
         Along some directions what is known afterwards is above half the deviation of what was known before;
@@ -310,23 +310,23 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
         seen = [last]
     assert last.curvature is not None
     points, scores, errors = [], [], []
-    curvature, known = last.curvature / last.curvature_variance, 1 / last.curvature_variance
-    for one in seen[:-1]:
-        assert one.curvature is not None
+    curvature, curvature_precision = last.curvature / last.curvature_variance, 1 / last.curvature_variance
+    for earlier in seen[:-1]:
+        assert earlier.curvature is not None
         if model.normal:
-            points.append(one.point)
-            scores.append(one.score)
-            errors.append(one.variance)
-            curvature = curvature + one.curvature / one.curvature_variance
-            known += 1 / one.curvature_variance
+            points.append(earlier.point)
+            scores.append(earlier.score)
+            errors.append(earlier.variance)
+            curvature = curvature + earlier.curvature / earlier.curvature_variance
+            curvature_precision += 1 / earlier.curvature_variance
             continue
-        way = last.point - one.point
-        half, missed = one.curvature @ way / 2, (one.curvature - last.curvature) @ way
+        way = last.point - earlier.point
+        half, missed = earlier.curvature @ way / 2, (earlier.curvature - last.curvature) @ way
         points.append(last.point - way / 2)
-        scores.append(one.score - half)
+        scores.append(earlier.score - half)
         size = len(way)
-        noise = one.curvature_variance * float(way @ way) / 8 * (1 + 1 / size)
-        errors.append(one.variance + noise + _BEND**2 * float(missed @ missed) / size)
+        noise = earlier.curvature_variance * float(way @ way) / 8 * (1 + 1 / size)
+        errors.append(earlier.variance + noise + _BEND**2 * float(missed @ missed) / size)
     slope = ratio = 1.0
     if model.normal and math.isfinite(last.clip):
         left = max(last.square, math.sqrt(last.square_variance)) / records
@@ -339,15 +339,15 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     shares = precisions / precisions.sum()
     point, score = shares @ np.array(points), shares @ np.array(scores)
     others = [
-        (point - own, mine - score, precision)
-        for own, mine, precision in zip(points, scores, precisions.tolist(), strict=True)
+        (point - round_point, round_score - score, precision)
+        for round_point, round_score, precision in zip(points, scores, precisions.tolist(), strict=True)
     ]
     return LastRound(
         point,
         score,
         1 / float(precisions.sum()),
-        curvature / known,
-        1 / known,
+        curvature / curvature_precision,
+        1 / curvature_precision,
         last.square,
         last.square_variance,
         last.point,
@@ -357,59 +357,59 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     )
 
 
-def _move_to_mean(setting: PublicSetting, one: Evidence, at: int, records: float) -> Evidence:
+def _move_to_mean(setting: PublicSetting, first: Evidence, at: int, records: float) -> Evidence:
     """A round at a constant point, as it would be at the constant that fits the mean response."""
     model = setting.model
-    assert one.curvature is not None
-    mean, weight = model.at_constant(float(one.point[at]))
-    sure = 3 * math.sqrt(one.variance) / records
-    predictor, here = model.constant(mean + float(one.score[at]) / records, min(sure, mean / 2), records)
+    assert first.curvature is not None
+    mean, weight = model.at_constant(float(first.point[at]))
+    sure = 3 * math.sqrt(first.variance) / records
+    predictor, here = model.constant(mean + float(first.score[at]) / records, min(sure, mean / 2), records)
     moved, _ = model.at_constant(predictor)
-    sums = one.curvature[at] / weight
+    sums = first.curvature[at] / weight
     sums[at] = records
-    point = one.point.copy()
+    point = first.point.copy()
     point[at] = predictor
     return replace(
-        one,
+        first,
         point=point,
-        score=one.score + (mean - moved) * sums,
-        variance=one.variance + ((mean - moved) / weight) ** 2 * one.curvature_variance / 2,
-        curvature=one.curvature * here / weight,
-        curvature_variance=one.curvature_variance * (here / weight) ** 2,
+        score=first.score + (mean - moved) * sums,
+        variance=first.variance + ((mean - moved) / weight) ** 2 * first.curvature_variance / 2,
+        curvature=first.curvature * here / weight,
+        curvature_variance=first.curvature_variance * (here / weight) ** 2,
         square_variance=0.0,
     )
 
 
 def quick_law(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
     """About the posterior so far: where the next round looks."""
-    found = latent(setting, seen)
-    state, level = found.estimate()
-    vectors, point = state.vectors[0], found.seen.point
+    joint = latent(setting, seen)
+    state, level = joint.estimate()
+    vectors, point = state.vectors[0], joint.seen.point
     curvature = (vectors * state.values[0]) @ vectors.T
     move, dispersion = vectors @ state.mean[0], float(state.dispersion[0])
     if setting.model.normal:
-        dispersion = min(dispersion * math.exp(2 * found.log_dispersion[1]), 1.0)
+        dispersion = min(dispersion * math.exp(2 * joint.log_dispersion[1]), 1.0)
     else:  # a step of Newton's method is good as far as the curvature is
         far = math.sqrt(float(move @ curvature @ move) / level)
         move = move * min(1.0, _FARTHEST / max(far, 1e-12))
     covariance = vectors @ state.covariance[0] @ vectors.T
-    return NormalLaw(point + move, covariance, curvature, level, found.records, dispersion)
+    return NormalLaw(point + move, covariance, curvature, level, joint.records, dispersion)
 
 
 def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
-    found = latent(setting, seen)
-    drawn = found.sample()
+    joint = latent(setting, seen)
+    drawn = joint.sample()
     dispersion = float(drawn.weights @ drawn.dispersion)
-    precision = drawn.curvature / (found.seen.ratio * dispersion) + found.precision
+    precision = drawn.curvature / (joint.seen.ratio * dispersion) + joint.precision
     law = Posterior(
         drawn.draws,
         drawn.weights,
         drawn.dispersion,
         np.linalg.inv(precision),
-        np.linalg.inv(found.precision),
-        drawn.level / found.records,
-        found.records,
+        np.linalg.inv(joint.precision),
+        drawn.level / joint.records,
+        joint.records,
         exact=(drawn.mean, drawn.covariance),
     )
     if setting.model.normal:
@@ -422,11 +422,11 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
 
 def _records(setting: PublicSetting, seen: Sequence[Evidence]) -> float:
     """About how many records there are, where that is private: from the largest entry of the curvature."""
-    one = next(one for one in seen if one.curvature is not None)
-    assert one.curvature is not None
+    curved = next(curved for curved in seen if curved.curvature is not None)
+    assert curved.curvature is not None
     at, model = setting.design.constant, setting.model
-    top = float(np.diag(one.curvature).max() if at is None else one.curvature[at, at])
+    top = float(np.diag(curved.curvature).max() if at is None else curved.curvature[at, at])
     weight = model.typical_weight
     if at is not None and model.outputs == 1:
-        weight = model.at_constant(float(one.point[at]))[1]
-    return max(top, math.sqrt(one.curvature_variance), 1.0) / weight
+        weight = model.at_constant(float(curved.point[at]))[1]
+    return max(top, math.sqrt(curved.curvature_variance), 1.0) / weight

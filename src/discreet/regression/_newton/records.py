@@ -89,10 +89,10 @@ def read(
             except EngineFailure as failure:
                 if not (is_ours and may_be_repeated(failure)):
                     raise
-            found = start()
-            if found.n != source.n:
+            reopened = start()
+            if reopened.n != source.n:
                 raise DataError("the data have changed while they were read; ask again")
-            source = found
+            source = reopened
             try:
                 return source.sums(model, link, curvature)
             except EngineFailure as failure:
@@ -115,10 +115,10 @@ def _open(design: Design, data: Any, person: str | None) -> Iterator[Table]:
 def codes_of(design: Design, frame: Any) -> list[IntArray]:
     """The codes of a table's records, for the variables alone; an undeclared value is an error."""
     coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
-    found = _as_frame(frame, "frame must be a table")
+    checked = _as_frame(frame, "frame must be a table")
     if not coders:
         raise InvalidInputError("the formula has no columns: there is nothing to predict from")
-    table = as_table(found, coders, None, ordered=True)
+    table = as_table(checked, coders, None, ordered=True)
     arrays, _ = _arrays(table, {f"k{i}": code for i, code in enumerate(table.codes)})
     codes = [_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
     locate([replace(variable, excluded=False) for variable in design.variables], codes)
@@ -221,31 +221,31 @@ def _stream(design: Design, native: Any) -> RecordSource:
         for batch in native.to_arrow_reader(_BATCH):
             yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
-    kept: list[RowBlock] | None = []
+    blocks: list[RowBlock] | None = []
     number = size = 0
     for codes in batches():
         number += len(codes[0])
-        if kept is not None:
-            kept.append(records(design, codes))
-            size += kept[-1].size
-            kept = kept if size <= _KEPT_BYTES else None
-    return _in_process(design, number, batches, kept)
+        if blocks is not None:
+            blocks.append(records(design, codes))
+            size += blocks[-1].size
+            blocks = blocks if size <= _KEPT_BYTES else None
+    return _in_process(design, number, batches, blocks)
 
 
 def _in_process(
     design: Design,
     n: int,
     batches: Callable[[], Iterator[list[IntArray]]],
-    kept: Sequence[RowBlock] | None = None,
+    in_memory: Sequence[RowBlock] | None = None,
 ) -> RecordSource:
     """Rows that are kept, or made again from their codes in every round."""
 
     @redact_errors
     def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        blocks = (records(design, codes) for codes in batches()) if kept is None else kept
-        return exact_sums(model, design, link, blocks, curvature)
+        round_blocks = (records(design, codes) for codes in batches()) if in_memory is None else in_memory
+        return exact_sums(model, design, link, round_blocks, curvature)
 
-    return RecordSource(n, sums, kept)
+    return RecordSource(n, sums, in_memory)
 
 
 def _bound_records(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
@@ -338,7 +338,7 @@ class _SqlSums:
         sizes = [variable.coder.size for variable in (*design.variables, design.response)]
         wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
         wrong += [f"k{i} = {size + 1}" for i, size in enumerate(sizes)]
-        counts = [f"count(CASE WHEN {one} THEN 1 END) AS b{i}" for i, one in enumerate(wrong)]
+        counts = [f"count(CASE WHEN {test} THEN 1 END) AS b{i}" for i, test in enumerate(wrong)]
         entries: list[str] = []
         looked: dict[int, dict[tuple[int, ...], int]] = {}
         for j, column in enumerate(design.columns):
@@ -347,11 +347,14 @@ class _SqlSums:
                 start, slope = table[0], table[1] - table[0]
                 piece = f"({start} + {slope} * k{v})"
                 if any(at != start + slope * code for code, at in enumerate(table)):
-                    known = looked.setdefault(v, {})
-                    piece = f"f{v}.t{known.setdefault(table, len(known))}"
+                    tables_of_variable = looked.setdefault(v, {})
+                    piece = f"f{v}.t{tables_of_variable.setdefault(table, len(tables_of_variable))}"
                 entry = self.divide(f"({entry} * {piece})", design.unit) if index else piece
             entries.append(f"{entry} AS x{j}")
-        joins = {f"f{v}": self.lookup(f"f{v}", f"f{v}", list(known), f"k{v}") for v, known in looked.items()}
+        joins = {
+            f"f{v}": self.lookup(f"f{v}", f"f{v}", list(tables_of_variable), f"k{v}")
+            for v, tables_of_variable in looked.items()
+        }
         valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
         counts.append(f"count(CASE WHEN {valid} THEN 1 END) AS valid")
         rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
@@ -378,20 +381,20 @@ class _SqlSums:
             joins = {
                 f"l{k}": self.lookup(f"l{k}", "link", tables, f"e{k} + {reach}") for k in range(model.outputs)
             }
-            found = [f"l{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(tables))]
-            rows = _select(["r.*", *found], rows, joins)
-        made = model.sql_columns(link, self.divide)
-        for step in made.steps:
+            looked_up = [f"l{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(tables))]
+            rows = _select(["r.*", *looked_up], rows, joins)
+        sql = model.sql_columns(link, self.divide)
+        for step in sql.steps:
             rows = _select(["*", step], rows)
         largest = [" + ".join(f"{x} * {x}" for x in xs)]
-        largest.append(f"greatest({', '.join(f'abs({one})' for one in [*made.residuals, '0'])})")
-        totals = [f"{made.residuals[0]} * {made.residuals[0]}" if model.squares else "0"]
-        totals += [f"{residual} * {x}" for residual in made.residuals for x in xs]
+        largest.append(f"greatest({', '.join(f'abs({residual})' for residual in [*sql.residuals, '0'])})")
+        totals = [f"{sql.residuals[0]} * {sql.residuals[0]}" if model.squares else "0"]
+        totals += [f"{residual} * {x}" for residual in sql.residuals for x in xs]
         if curvature:
             pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
-            totals += [f"{made.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
-        exact = ["count(*) AS entered", *(f"max({one}) AS m{i}" for i, one in enumerate(largest))]
-        exact += [f"{self.total(f'({one})')} AS s{i}" for i, one in enumerate(totals)]
+            totals += [f"{sql.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
+        exact = ["count(*) AS entered", *(f"max({size}) AS m{i}" for i, size in enumerate(largest))]
+        exact += [f"{self.total(f'({term})')} AS s{i}" for i, term in enumerate(totals)]
         return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
 
 

@@ -29,7 +29,7 @@ from discreet.regression._newton.posterior import (
     quick_law,
     unseen,
 )
-from discreet.regression._newton.sums import Round, RoundSums, released
+from discreet.regression._newton.sums import Round, RoundSums, add_noise
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -97,15 +97,15 @@ class Outcome:
     rounds: tuple[tuple[Round, RoundSums], ...]
 
     @cached_property
-    def seen(self) -> tuple[Evidence, ...]:
+    def round_evidence(self) -> tuple[Evidence, ...]:
         """The sums of the rounds in real units."""
-        return tuple(evidence(self.setting, *one) for one in self.rounds)
+        return tuple(evidence(self.setting, *published) for published in self.rounds)
 
     @cached_property
     def posterior(self) -> Posterior:
         """What is known of the coefficients given all of it."""
-        if self.seen:
-            return posterior(self.setting, self.seen)
+        if self.round_evidence:
+            return posterior(self.setting, self.round_evidence)
         assert self.reached is not None
         return unseen(self.setting.prior, self.reached)
 
@@ -125,11 +125,11 @@ def ask(
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
         point, clip = model.start(design), None
         if rounds:
-            law = quick_law(setting, [evidence(setting, *one) for one in rounds])
+            law = quick_law(setting, [evidence(setting, *earlier) for earlier in rounds])
             point, clip = model.look(design, law, setting.cost(share))
         link = model.link(design, point, clip)
         turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
-        rounds.append((turn, released(sums(link, turn.noise.curvature is not None), turn.noise, source)))
+        rounds.append((turn, add_noise(sums(link, turn.noise.curvature is not None), turn.noise, source)))
     return Outcome(setting, reached, tuple(rounds))
 
 
@@ -148,8 +148,8 @@ def _descend(
         for step in range(plan.steps):
             link = model.link(design, ahead)
             turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
-            one = evidence(question, turn, released(sums(link, False), turn.noise, source))
-            new: FloatArray = one.point + one.score / most
+            noisy_round = evidence(question, turn, add_noise(sums(link, False), turn.noise, source))
+            new: FloatArray = noisy_round.point + noisy_round.score / most
             ahead, point = new + step / (step + 3) * (new - point), new
             if 2 * step >= plan.steps:
                 later = later + point

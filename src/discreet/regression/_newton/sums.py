@@ -85,12 +85,12 @@ def noise_for(
     curvature = weights * rows**2
     largest = float(gradient.max())
 
-    def whole(ratio: float, square_ratio: float, every: int = 1) -> float:
-        parts = gradient[::every]
+    def whole(ratio: float, square_ratio: float, stride: int = 1) -> float:
+        parts = gradient[::stride]
         if curvature_share:
-            parts = parts + curvature[::every] / ratio
+            parts = parts + curvature[::stride] / ratio
         if square_share:
-            parts = parts + squares[::every] / square_ratio
+            parts = parts + squares[::stride] / square_ratio
         return float(parts.max())
 
     # Ratios are powers of √2 from public numbers only; any ratio is correct, the best is only better.
@@ -106,7 +106,7 @@ def noise_for(
     ratios_chosen = exact if curvature_share else None, Fraction(square_ratio) if square_share else None
     reached = exposure(model, design, link, relation, *ratios_chosen) * Fraction(per_person) ** 2
     variance = Fraction(math.ceil(reached / mu_squared))
-    return RoundNoise(variance, *(None if one is None else variance * one for one in ratios_chosen))
+    return RoundNoise(variance, *(None if factor is None else variance * factor for factor in ratios_chosen))
 
 
 def exposure(
@@ -140,11 +140,14 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
         If a variance is not positive, or the noise is another than what its part of μ² asks for.
     """
     noise = turn.noise
-    given = [one for one in (noise.gradient, noise.curvature, noise.square) if one is not None]
-    if min(given) <= 0:
+    variances = [
+        variance for variance in (noise.gradient, noise.curvature, noise.square) if variance is not None
+    ]
+    if min(variances) <= 0:
         raise ValueError("the variance of a round's noise must be positive")
     curvature, square = (
-        None if one is None else one / noise.gradient for one in (noise.curvature, noise.square)
+        None if variance is None else variance / noise.gradient
+        for variance in (noise.curvature, noise.square)
     )
     return exposure(model, design, turn.link, relation, curvature, square) / noise.gradient
 
@@ -215,7 +218,7 @@ def exact_sums(
     upper = np.triu_indices(size if curvature else 0)
     gradient, triangle = np.zeros(size, dtype=object), np.zeros(len(upper[0]), dtype=object)
     point = np.array(link.point, dtype=np.float64).reshape(model.outputs, design.d)
-    residual, weight, squared = (math.isqrt(math.ceil(one.max())) for one in model.extremes(link))
+    residual, weight, squared = (math.isqrt(math.ceil(extreme.max())) for extreme in model.extremes(link))
     largest = max(residual * design.norm, weight * design.norm**2, squared) + 1  # of any one record
     step = 1 << max(0, _EXACT_BITS - largest.bit_length())
     for block in blocks:
@@ -248,7 +251,7 @@ def _curvature(
     return whole.reshape(m * d, m * d)
 
 
-def released(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
+def add_noise(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
     """The sums with rounded-Gaussian noise on each; what is not noised is not there."""
     gradient = rounded_gaussians(noise.gradient, len(sums.gradient), source)
     triangle: list[int] = []
@@ -257,7 +260,7 @@ def released(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
         straight = iter(rounded_gaussians(noise.curvature, size, source))
         across = iter(rounded_gaussians(noise.curvature / 2, number - size, source))
         pairs = zip(sums.curvature, combinations_with_replacement(range(size), 2), strict=True)
-        triangle = [one + next(straight if i == j else across) for one, (i, j) in pairs]
+        triangle = [entry + next(straight if i == j else across) for entry, (i, j) in pairs]
     square = sums.square + rounded_gaussians(noise.square, 1, source)[0] if noise.square is not None else 0
     return RoundSums(
         tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)), tuple(triangle), square
