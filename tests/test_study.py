@@ -945,7 +945,7 @@ def test_the_board_study_is_short_and_runs(tmp_path: Path, monkeypatch: pytest.M
     assert len(source.splitlines()) < 30
     runpy.run_path(str(EXAMPLES / "board_study.py"))
     page = Path("board.html").read_text("utf-8")
-    for words in ("Education by sex", "age", "sex[T.male]", "survey-2026"):
+    for words in ("Education by sex", "age", "sex: male", "survey-2026"):
         assert words in page
 
 

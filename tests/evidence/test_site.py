@@ -120,7 +120,7 @@ def test_a_fault_stops_the_build(little: Path, tmp_path: Path, page: str, text: 
 
 def test_the_reference_is_made_of_docstrings(site: Path) -> None:
     text = (site / "docs" / "reference" / "api" / "discreet.answers.release.Release.html").read_text("utf-8")
-    assert "A private posterior with its guarantee and everything public that led to it." in text
+    assert "Private proportions: the posterior of the shares with its guarantee" in text
     assert 'id="discreet.answers.release.Release.posterior"' in text
     estimator = site / "docs" / "reference" / "api" / "discreet.PrivateLogisticRegression.html"
     assert 'id="discreet.PrivateLogisticRegression.fit"' in estimator.read_text("utf-8")
