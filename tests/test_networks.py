@@ -359,7 +359,7 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     turned = shorthand.network(records(), parents=PARENTS, levels=levels, epsilon=8)
     for changed, message in (
         ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "not those of the graph"),
-        ({"guarantee": other.guarantee}, "claims another"),
+        ({"guarantee": other.guarantee}, "claims a privacy curve"),
         ({"releases": (answer.releases[0], turned.releases[1])}, "different levels"),
     ):
         with pytest.raises(CorruptReleaseError, match=message):

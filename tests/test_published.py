@@ -100,7 +100,7 @@ def test_a_regression_is_a_function_of_its_noisy_sums(
     frame = records(family, 40)
     other = neighbours(frame, relation, {"x": np.nan if missing else 0.0, "y": frame["y"].iloc[1]})
     frozen = Frozen()
-    monkeypatch.setattr(rounds, "released", frozen)
+    monkeypatch.setattr(rounds, "add_noise", frozen)
     rule = {"missing": {"x": "exclude"}} if missing else {}
 
     def ask(data: pd.DataFrame) -> Any:
