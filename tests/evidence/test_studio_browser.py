@@ -420,8 +420,8 @@ def test_from_an_upload_to_a_report(studio: Studio) -> None:
         assert downloading.value.suggested_filename.endswith(".html")
         report = Path(downloading.value.path()).read_text("utf-8")
         assert "<title>Smokers, spring</title>" in report
-        for count in release.counts:
-            assert re.search(rf"\b{count}\b", report)
+        for value, mean in zip(release.levels, release.mean(), strict=True):
+            assert re.search(rf"<td>{value}</td><td>{100 * mean:.1f}\d* %</td>", report)
         assert "<script" not in report
 
         # Back to the price and once more: the stored result, and no second charge.
