@@ -105,7 +105,8 @@ def test_no_guarantee_may_say_more(name: str) -> None:
     content = content_of(name)
     guarantee, tried = content["guarantee"], 0
     if guarantee["epsilon"] is None and "curve" not in guarantee:
-        pytest.skip("it promises nothing")
+        assert not load_answer(text_of(name)).is_private  # it promises nothing, and says so
+        return
     for claim in claims(guarantee, None if name in LESS else Fraction(9, 10)):
         if name == "sample-defined-vector" and "assumptions" in claim:
             continue  # a family that is no longer made, of which a document is told that nobody checks it
