@@ -301,14 +301,14 @@ def test_every_experiment_is_there_and_in_the_gallery() -> None:
 
 
 def test_the_findings_name_experiments_that_exist() -> None:
-    text = (ROOT / "docs" / "literature.md").read_text("utf-8")
+    text = (ROOT / "docs" / "evidence" / "literature.md").read_text("utf-8")
     named = set(re.findall(r"`((?:[abcd]|beyond)-[a-z0-9]+)`", text))
     assert named <= {e.name for e in EXPERIMENTS}
     assert {e.name for e in EXPERIMENTS} <= named, "each experiment has a finding"
 
 
 def test_the_index_is_that_of_the_gallery() -> None:
-    page = (ROOT / "docs" / "literature.md").read_text("utf-8")
+    page = (ROOT / "docs" / "evidence" / "literature.md").read_text("utf-8")
     assert f"{index.BEGIN}\n\n{index.markdown(index.items())}\n{index.END}" in page
 
 

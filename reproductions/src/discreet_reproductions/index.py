@@ -1,6 +1,6 @@
 """The index of the papers: one row per item, with its place, the verdict, and what shows it.
 
-    python -m discreet_reproductions.index docs/literature.md
+    python -m discreet_reproductions.index docs/evidence/literature.md
 
 writes it into the page. Items that an experiment judges are its statements, with the answers of the full run
 that the gallery holds. What no experiment judges, such as definitions and what is proved, is listed here.
@@ -8,6 +8,7 @@ that the gallery holds. What no experiment judges, such as definitions and what 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from discreet_reproductions.gallery import entries, rewrite
 
 __all__ = ["FEWER", "LISTED", "Item", "items", "markdown"]
 
+PAGE = "docs/evidence/literature.md"
 BEGIN, END = "<!-- index:begin -->", "<!-- index:end -->"
 VERDICTS = {"yes": "holds", "partly": "in part", "no": "does not hold"}
 PAPERS = {
@@ -122,7 +124,7 @@ LISTED = (
         "C A.4, lemma 1",
         "D_λ ≤ ‖η_P − η_Q‖²Hλ; its proof gives half of that, and has P and Q the other way round in (18)",
         "proved",
-        "docs/literature.md",
+        PAGE,
     ),
     Item(
         "C, theorem A.11",
@@ -164,20 +166,18 @@ LISTED = (
     Item(
         "D 1.1", "The exponential mechanism with global sensitivity is ε-private", "proved", "proofs/ehd.md"
     ),
-    Item(
-        "D 1.3", "Varying sensitivity: headings only, in both versions", "nothing there", "docs/literature.md"
-    ),
+    Item("D 1.3", "Varying sensitivity: headings only, in both versions", "nothing there", PAGE),
     Item(
         "D 1.4",
         "Smooth sensitivity, set-up and security: headings only, in both versions",
         "nothing there",
-        "docs/literature.md",
+        PAGE,
     ),
     Item(
         "D, second notes, 3",
         "“We got some results from these mechanisms”, and no more",
         "nothing there",
-        "docs/literature.md",
+        PAGE,
     ),
 )
 
@@ -251,11 +251,11 @@ def _shown(item: Item) -> str:
         return f"`discreet reproduce {item.shown}`"
     if item.shown.startswith("discreet "):
         return f"`{item.shown}`"
-    if item.shown == "docs/literature.md":
+    if item.shown == PAGE:
         return "the text"
     name = Path(item.shown)
-    inside = item.shown.removeprefix("docs/") if name.parts[0] == "docs" else f"../{item.shown}"
-    return f"`{item.shown}`" if name.suffix == ".py" else f"[{name.stem}]({inside})"
+    link = Path(os.path.relpath(name, Path(PAGE).parent)).as_posix()
+    return f"`{item.shown}`" if name.suffix == ".py" else f"[{name.stem}]({link})"
 
 
 def main(arguments: Sequence[str]) -> int:
