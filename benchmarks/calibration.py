@@ -7,7 +7,7 @@ it), and so is the share of draws that lie nearer to a random point than the tru
 others 2023; the root mean square of expected coverage less level). N repetitions alone give a TARP error of
 about √(1/6N), shown beside it.
 
-The table and the picture of docs/calibration.md are made by
+The table and the picture of docs/evidence/calibration.md are made by
 
     python benchmarks/calibration.py --repetitions 5000 --processes 16 --picture docs/images/calibration.svg
 

@@ -1,4 +1,4 @@
-"""The drawing of docs/architecture.md, from the imports of the source: rooms in layers, who looks at whom.
+"""The drawing of docs/project/architecture.md, from the imports: packages in layers, which imports which.
 
 ``python docs/_architecture.py`` writes docs/images/architecture.svg anew.
 """

@@ -1,4 +1,7 @@
-"""The tables of docs/choosing.md, computed by the planner. ``python docs/_decisions.py`` writes them anew."""
+"""The tables of docs/how-to/choose-epsilon.md, computed by the planner.
+
+``python docs/_decisions.py`` writes them anew.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from discreet.errors import InvalidInputError
 from discreet_reproductions.hellinger.plan import plan
 
-PAGE = Path(__file__).resolve().parent / "choosing.md"
+PAGE = Path(__file__).resolve().parent / "how-to" / "choose-epsilon.md"
 PART = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 PRIOR = (1, 1)

@@ -1,4 +1,4 @@
-"""The pictures of docs/mechanisms/, from exact laws and exact expected errors; nothing is drawn at random.
+"""The pictures of docs/reference/mechanisms/, from exact distributions and exact expected errors.
 
 ``python docs/_pictures.py`` writes them anew to docs/images/mechanisms/.
 """

@@ -439,7 +439,7 @@ def test_pymc_models():
 
 @pytest.mark.slow
 def test_bambi_finds_the_posterior():
-    """The block of docs/likelihoods.md, with priors: mean and deviation as on a grid; other predictions."""
+    """The block of docs/how-to/likelihoods.md, with priors: mean, deviation and predictions as on a grid."""
     needs("bambi")
     import bambi
     import pandas as pd
@@ -452,7 +452,7 @@ def test_bambi_finds_the_posterior():
     weak = bambi.Prior("Normal", mu=0, sigma=3)
     names["options"] = {"tune": 200, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False}
     names["priors"] = {"Intercept": weak, "x": weak}
-    (block,) = blocks_of("likelihoods.md", "bambi_family")
+    (block,) = blocks_of("how-to/likelihoods.md", "bambi_family")
     block = block.replace("0.25))", "0.25)), priors=priors").replace("draws=1000", "draws=500, **options")
     with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"):
         exec(block, names)
@@ -523,7 +523,7 @@ def test_bridges_refuse_what_the_noise_cannot_have_produced(library):
 def test_the_tutorial_on_a_private_table_runs(library, long, short):
     """Its blocks, with shorter chains: the shares come out nearer to the truth than those of each cell."""
     needs(library)
-    page = "tutorials/private-table-regression.md"
+    page = "how-to/table-regression.md"
     (table,), (fit,) = blocks_of(page, "default_rng"), blocks_of(page, f"from discreet.{library}")
     assert long in fit
     names: dict = {}

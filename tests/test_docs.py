@@ -82,11 +82,16 @@ def name_of(page: Path) -> str:
     return page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT).as_posix()
 
 
-LONG = ("planning.md", "cli.md", "choosing.md", "posterior-sampling.md")
+LONG = (
+    "how-to/plan.md",
+    "reference/command-line.md",
+    "how-to/choose-epsilon.md",
+    "how-to/posterior-draws.md",
+)
 PLAIN = [page for page in PAGES if component(page) is None and "```" in page.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("page", now_or_slow(PLAIN, lambda page: page.name not in LONG), ids=name_of)
+@pytest.mark.parametrize("page", now_or_slow(PLAIN, lambda page: name_of(page) not in LONG), ids=name_of)
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_page(page, tmp_path, monkeypatch)
 
@@ -184,7 +189,7 @@ def names_of_commands(group: Any) -> Iterator[str]:
 
 
 def test_the_command_line_page_shows_every_command() -> None:
-    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    page = (DOCS / "reference" / "command-line.md").read_text("utf-8")
     for code, meaning in EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in page
     names = set(names_of_commands(typer.main.get_command(app)))
@@ -220,13 +225,14 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_every_mechanism_has_a_page_with_its_parts() -> None:
-    folder, overview = DOCS / "mechanisms", (DOCS / "mechanisms" / "index.md").read_text("utf-8")
+    folder = DOCS / "reference" / "mechanisms"
+    overview = (folder / "index.md").read_text("utf-8")
     for name in (*MECHANISMS, "posterior-draws", "logistic"):
         text = (folder / f"{name}.md").read_text("utf-8")
-        for part in ("**Guarantee.**", "**Use it**", "**Do not use it**", "```python", "../../proofs/"):
+        for part in ("**Guarantee.**", "**Use it**", "**Do not use it**", "```python", "../../../proofs/"):
             assert part in text, f"{name}: {part}"
         picture = DOCS / "images" / "mechanisms" / f"{name}.png"
-        assert f"](../images/mechanisms/{name}.png)" in text
+        assert f"](../../images/mechanisms/{name}.png)" in text
         assert picture.stat().st_size < 60_000
         assert f"]({name}.md)" in overview
         assert len(text.splitlines()) <= 50, f"{name}: more than a screen"
@@ -235,7 +241,7 @@ def test_every_mechanism_has_a_page_with_its_parts() -> None:
 
 
 def test_decision_tables_are_those_of_the_planner_in_part() -> None:
-    decisions, page = of_docs("_decisions"), (DOCS / "choosing.md").read_text("utf-8")
+    decisions, page = of_docs("_decisions"), (DOCS / "how-to" / "choose-epsilon.md").read_text("utf-8")
     assert {name for _, name, _ in decisions.PART.findall(page)} == set(decisions.TABLES)
     assert decisions.meaning() in page
     assert decisions.widths((50,)).splitlines()[-1] in page
@@ -243,7 +249,7 @@ def test_decision_tables_are_those_of_the_planner_in_part() -> None:
 
 @pytest.mark.slow
 def test_decision_tables_are_those_of_the_planner() -> None:
-    page = (DOCS / "choosing.md").read_text("utf-8")
+    page = (DOCS / "how-to" / "choose-epsilon.md").read_text("utf-8")
     assert of_docs("_decisions").filled(page) == page
 
 
@@ -257,7 +263,7 @@ def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
 
 
 def test_the_ways_name_what_is_there() -> None:
-    page = (DOCS / "architecture.md").read_text("utf-8")
+    page = (DOCS / "project" / "architecture.md").read_text("utf-8")
     rooms = "|".join(of_docs("_architecture").rooms())
     named = set(re.findall(rf"`((?:{rooms})\.[\w.]+)`", page))
     assert len(named) > 30

@@ -38,7 +38,7 @@ SUMS: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "bounds": (-0.2, 0.2)}
 
 # Every check of scikit-learn is run, on seeded fits: repeatability is part of what the checks ask for. With
 # random_state=None, the private path, scikit-learn itself leaves out the checks that compare two fits (the
-# estimator says that it is not deterministic); the list is in docs/logistic.md.
+# estimator says that it is not deterministic); the list is in docs/how-to/estimators.md.
 CHECKED = [
     PrivateLogisticRegression(epsilon=5000, delta=1e-5, bounds=(-10, 10), random_state=0),
     PrivateLogisticRegression(epsilon=5000, delta=1e-5, bounds=(-10, 10)),

@@ -164,7 +164,7 @@ def test_a_server_that_may_forget_is_refused(on_postgres: Ledger, server: postgr
 
 
 def test_the_rights_of_an_analyst(on_postgres: Ledger, server: postgres.Server) -> None:
-    """What docs/ledger-databases.md grants is enough to charge, and not enough to change an entry."""
+    """What docs/how-to/ledger-databases.md grants is enough to charge, and not enough to change an entry."""
     import psycopg
 
     with psycopg.connect(server.url, autocommit=True) as owner:

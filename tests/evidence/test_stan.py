@@ -76,12 +76,12 @@ cat(mean(found$b_Intercept), mean(found$b_x), sd(found$b_Intercept), sd(found$b_
 
 
 def test_a_fit_by_brms_is_the_posterior(tmp_path: Path) -> None:
-    """The lines of docs/likelihoods.md: 4 chains of 1,000 draws, mean and deviation as on a grid."""
+    """The lines of docs/how-to/likelihoods.md: 4 chains of 1,000 draws, mean and deviation as on a grid."""
     x, z = noisy_line()
     rows = "".join(f"{a},{int(b)},4\n" for a, b in zip(x, z, strict=True))
     (tmp_path / "published.csv").write_text("x,z,scale\n" + rows)
     (tmp_path / "family.R").write_text(stan.brms_family(("geometric", 0.25)))
-    (block,) = blocks_of("likelihoods.md", "library(brms)")
+    (block,) = blocks_of("how-to/likelihoods.md", "library(brms)")
     block = block.replace("prior = weak)", "prior = weak, seed = 1, refresh = 0)")
     found = run_in_r("brms", block + FOUND, tmp_path)
     means, deviations = grid_of_line(x, z)

@@ -67,7 +67,12 @@ LISTED = (
     Item("A, algorithm 5", "EHDL, which is not private", "implemented", _audit("ehdl")),
     Item("A, algorithm 6", "EHDS", "implemented", _audit("ehds")),
     Item("A 3.1", "LSDim, LSHist, EHD and EHDS are ε-private", "proved", "proofs/README.md"),
-    Item("B 1", "Inference with a Dirichlet prior; the Beta case", "implemented", "docs/concepts.md"),
+    Item(
+        "B 1",
+        "Inference with a Dirichlet prior; the Beta case",
+        "implemented",
+        "docs/explanation/concepts.md",
+    ),
     Item(
         "B 2.1", "The exponential mechanism with global sensitivity is ε-private", "proved", "proofs/ehd.md"
     ),
@@ -106,13 +111,13 @@ LISTED = (
         "C A.2",
         "Public data in the prior, and how many records until the posterior itself is private enough",
         "implemented",
-        "docs/posterior-sampling.md",
+        "docs/how-to/posterior-draws.md",
     ),
     Item(
         "C A.3, algorithm 1",
         "A statistical query by a Beta draw; a range that is not declared is warned about beforehand",
         "implemented",
-        "docs/posterior-sampling.md",
+        "docs/how-to/posterior-draws.md",
     ),
     Item(
         "C A.4, observation 1",

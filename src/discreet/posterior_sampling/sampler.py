@@ -309,7 +309,7 @@ def posterior_sampler(
         How the posterior is spread out; ``"direct"`` needs no target and reports what it gives.
     family : str or Family
         The model of one record: its name, such as ``"beta"``, ``"gaussian"`` or ``"binomial"``
-        (``docs/posterior-sampling.md`` lists them), or a family object.
+        (``docs/how-to/posterior-draws.md`` lists them), or a family object.
     prior : object
         The parameters of the prior.
     n : int
