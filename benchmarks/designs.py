@@ -253,7 +253,7 @@ class Population:
 
     def values(self, codes: list[Any]) -> Any:
         """The columns of the formula."""
-        return self.design.scaled(codes) @ np.linalg.inv(self.design.mixing)
+        return self.design.scale_rows(codes) @ np.linalg.inv(self.design.mixing)
 
     def response(self, codes: list[Any], generator: np.random.Generator) -> Any:
         predictor = self.values(codes) @ self.raw
