@@ -1,4 +1,4 @@
-"""The tables of docs/how-to/choose-epsilon.md, computed by the planner.
+"""The tables of two pages of docs/how-to/, computed by the planner.
 
 ``python docs/_decisions.py`` writes them anew.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 from discreet.errors import InvalidInputError
 from discreet_reproductions.hellinger.plan import plan
 
-PAGE = Path(__file__).resolve().parent / "how-to" / "choose-epsilon.md"
+FOLDER = Path(__file__).resolve().parent / "how-to"
+PAGES = [FOLDER / "choose-epsilon.md", FOLDER / "choose-mechanism.md"]
 PART = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 PRIOR = (1, 1)
@@ -81,4 +82,5 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text("utf-8")), "utf-8")

@@ -201,6 +201,15 @@ def test_the_command_line_page_shows_every_command() -> None:
 # What the pages promise to hold.
 
 
+def test_pages_are_short() -> None:
+    """A page fits in five minutes; evidence and reference, which are looked up, may be longer."""
+    words = {name_of(page): len(page.read_text("utf-8").split()) for page in DOCS.rglob("*.md")}
+    long = ("evidence/", "reference/")
+    assert not {name: count for name, count in words.items() if count > 900 and not name.startswith(long)}
+    assert sum(count for name, count in words.items() if not name.startswith("reference/")) <= 45_000
+    assert {path.name for path in DOCS.glob("*.md")} == {"index.md"}
+
+
 def of_docs(name: str) -> Any:
     """A module beside the pages; its name begins with an underscore, so that the site leaves it out."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
@@ -241,7 +250,8 @@ def test_every_mechanism_has_a_page_with_its_parts() -> None:
 
 
 def test_decision_tables_are_those_of_the_planner_in_part() -> None:
-    decisions, page = of_docs("_decisions"), (DOCS / "how-to" / "choose-epsilon.md").read_text("utf-8")
+    decisions = of_docs("_decisions")
+    page = "".join(path.read_text("utf-8") for path in decisions.PAGES)
     assert {name for _, name, _ in decisions.PART.findall(page)} == set(decisions.TABLES)
     assert decisions.meaning() in page
     assert decisions.widths((50,)).splitlines()[-1] in page
@@ -249,8 +259,9 @@ def test_decision_tables_are_those_of_the_planner_in_part() -> None:
 
 @pytest.mark.slow
 def test_decision_tables_are_those_of_the_planner() -> None:
-    page = (DOCS / "how-to" / "choose-epsilon.md").read_text("utf-8")
-    assert of_docs("_decisions").filled(page) == page
+    decisions = of_docs("_decisions")
+    for path in decisions.PAGES:
+        assert decisions.filled(path.read_text("utf-8")) == path.read_text("utf-8")
 
 
 def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
