@@ -1,7 +1,9 @@
 // The order of what a search finds: by BM25 over the texts of the pages, a title counting for as much as TITLE words.
-// Names that are asked for exactly come first; guides come before the reference, the proofs and the project's records.
+// Names that are asked for exactly come first; tutorials and guides come before explanations, and those before the
+// reference, the evidence, the proofs and the project's records.
 const TITLE = 10;
-const AFTER_GUIDES = /^(proofs|reproductions)\/|^[A-Z]+$|^docs\/(reference|mechanisms|evidence|architecture|calibration)/;
+const EXPLANATIONS = /^docs\/explanation\//;
+const AFTER_GUIDES = /^(proofs|reproductions)\/|^[A-Z]+$|^docs\/(reference|evidence|project)\//;
 
 const rankPages = (query) => {
   const stemmer = new Stemmer();
@@ -32,7 +34,7 @@ var Scorer = {
     const query = new URLSearchParams(location.search).get("q").trim();
     if (kind === "object") return title === query || title === `discreet.${query}` ? 100 : score / 100;
     ranked ??= rankPages(query);
-    return (ranked[docname] ?? 0) * (AFTER_GUIDES.test(docname) ? 0.5 : 1) * (anchor ? 0.9 : 1);
+    return (ranked[docname] ?? 0) * (AFTER_GUIDES.test(docname) ? 0.5 : EXPLANATIONS.test(docname) ? 0.75 : 1) * (anchor ? 0.9 : 1);
   },
   objNameMatch: 11,
   objPartialMatch: 6,
