@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from discreet._numerics.count_vectors import compositions
+from discreet._numerics.hellinger import hellinger
 from discreet._numerics.neighbours import HellingerLaws
 from discreet.mechanisms import mechanism
+from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 from discreet_reproductions.paper_a import lower
 from discreet_reproductions.paper_a.pair import Pair
-from discreet_reproductions.paper_b import lemma
+from discreet_reproductions.paper_b import lemma, levels
+from discreet_reproductions.paper_b.laws import smoothing
 
 
 @pytest.mark.parametrize("prior", [(1.0, 1.0), (0.01, 40.0), (300.0, 0.2)])
@@ -54,5 +57,37 @@ def test_a_climb_ends_higher_than_it_began() -> None:
         prior = row["prior 1"], row["prior 2"]
         logarithm, loss = lemma.excess(prior, row["n"], row["epsilon"], row["delta"])
         assert (math.exp(logarithm), loss) == pytest.approx((row["δ(ε) over δ"], row["loss over ε"]))
-    assert lemma.statements(rows)[0].agrees == "partly"
+    assert lemma.statements(rows, [])[0].agrees == "partly"
     assert max(row["loss over ε"] for row in rows) > 0.7
+
+
+@pytest.mark.parametrize(("k", "n"), [(3, 6), (4, 5)])
+def test_the_law_by_types_is_that_of_all_candidates(k: int, n: int) -> None:
+    """Every candidate enumerated with its own distance; δ(ε) of one pair, both ways."""
+    epsilon, delta, (a, large) = 12.0, 1e-6, (3.0, 400.0)
+    alpha = np.array([a] * (k - 1) + [large])
+    rows = compositions(n, k)
+    laws = []
+    for counts in ((0,) * (k - 1) + (n,), (1,) + (0,) * (k - 2) + (n - 1,)):
+        smooth = smooth_sensitivity(counts, tuple(alpha), beta=smoothing(epsilon, delta, n))
+        weights = np.exp(-epsilon * hellinger(alpha + counts, alpha + rows) / (2 * smooth))
+        laws.append(weights / weights.sum())
+    p, q = laws
+    expected = max(np.maximum(x - math.exp(1.5) * y, 0).sum() for x, y in ((p, q), (q, p)))
+    assert expected > 1e-3
+    found = levels.exact_delta(k, n, 1.5, delta, (a, large), budget=epsilon)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_lemma_is_refuted_from_thirteen_levels_on_and_mbeta_is_not() -> None:
+    for k, n, epsilon, delta in levels.WITNESSES[:3]:
+        exact, limit = levels.exact_delta(k, n, epsilon, delta), levels.limit_delta(k, n, epsilon, delta)
+        assert limit > delta
+        assert exact == pytest.approx(limit, rel=1e-6)
+    k, n, epsilon, delta = levels.WITNESSES[2]
+    for small, large in ((10.0, 1e4), (1e6, 1e12)):
+        assert levels.exact_delta(k, n, epsilon, delta, (small, large)) > 20 * delta
+        made = mechanism("mbeta", prior=(small,) * (k - 1) + (large,), n=n, epsilon=16, delta="1.52e-8")
+        assert made.budget < epsilon
+        kept = levels.exact_delta(k, n, epsilon, delta, (small, large), budget=made.budget)
+        assert kept <= float(made.guarantee.delta) <= 1.5200001e-8

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENTS", "PAPERS", "Experiment", "chosen"]
 
 PAPERS = {
-    "a": "A: LSZhang, LSDim, LSHist, EHD, EHDL, EHDS and their accuracy",
-    "b": "B: notes on the exponential mechanism with global, local and smooth sensitivity",
-    "c": "C: Geumlek, Song and Chaudhuri (2017), Rényi privacy by posterior sampling",
-    "d": "D: notes on local sensitivity, sliding and dilation",
+    "a": "A, Differentially Private Bayesian Inference: six mechanisms and their accuracy",
+    "b": "B, Notes of DP – Bayesian Inference: the exponential mechanism with three sensitivities",
+    "c": "C, Rényi Differential Privacy Mechanisms for Posterior Sampling (Geumlek, Song and Chaudhuri 2017)",
+    "d": "D, Notes of DP – Bayesian Inference, two versions: local sensitivity, sliding and dilation",
     "beyond": "Beyond the papers",
 }
 
@@ -59,7 +59,9 @@ EXPERIMENTS = (
     ),
     Experiment("a-utility", "The utility table at the end", "paper_a.utility:utility"),
     Experiment("a-mechanisms", "Six mechanisms side by side", "paper_a.comparison:mechanisms"),
+    Experiment("a-lines", "Theorem 3.1, Corollary 4.4.1 and the limit of LS", "paper_a.lines:lines"),
     Experiment("b-tables", "The two tables of §3.4.1", "paper_b.tables:tables"),
+    Experiment("b-lines", "Single lines of §1, §3.1 and §3.4", "paper_b.lines:lines"),
     Experiment("b-bounds", "The accuracy bounds of §3.3 and the exact tail", "paper_b.bounds:bounds"),
     Experiment("b-figure1", "Figure 1: local sensitivity of Beta", "paper_b.sensitivity:figure1"),
     Experiment("b-figure2", "Figure 2: where local sensitivity is attained", "paper_b.sensitivity:figure2"),
@@ -83,7 +85,7 @@ EXPERIMENTS = (
         "b-figure10", "Figure 10: accuracy, prior and variance", "paper_b.variance_and_prior:figure10"
     ),
     Experiment("b-figure11", "Figure 11: concrete privacy loss", "paper_b.privacy:figure11"),
-    Experiment("b-lemma", "Lemma 2.3: a directed search for a counterexample", "paper_b.lemma:lemma"),
+    Experiment("b-lemma", "Lemma 2.3: refuted for many levels, open for two", "paper_b.lemma:lemma"),
     Experiment("b-calibrated", "The next step: M_β calibrated exactly", "paper_b.calibrated:calibrated"),
     Experiment("c-figure1", "Figure 1: posterior sampling, Beta(6, 12)", "paper_c.figures:experiment1"),
     Experiment("c-figure2", "Figure 2: posterior sampling, Beta(1, 1)", "paper_c.figures:experiment2"),
@@ -105,6 +107,7 @@ EXPERIMENTS = (
     Experiment(
         "c-scalings", "A.11, A.13: scalings of the proofs; A.2: a breach", "paper_c.scalings:scalings"
     ),
+    Experiment("c-lemmas", "Lemmas and single lines of A.4 to A.7", "paper_c.lemmas:lemmas"),
     Experiment("d-statements", "Statements I–III for all n ≤ 500", "paper_d.propositions:statements"),
     Experiment("d-local", "EHDL is not private: a witness", "paper_d.local:local"),
     Experiment("d-dilation", "The sliding and dilation lemmas", "paper_d.dilation:lemmas"),

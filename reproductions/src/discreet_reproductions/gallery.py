@@ -35,12 +35,19 @@ def entries() -> list[Entry]:
 
 
 def collect(run: Path, folder: Path = FOLDER) -> list[Entry]:
-    """Copy the pictures of a full run; quick runs are refused."""
+    """Copy the pictures of a full run; quick runs are refused. What is not in it stays as it was recorded."""
     found = []
+    old = folder / "gallery.json"
+    recorded = {e["name"]: e for e in json.loads(old.read_text("utf-8"))} if old.is_file() else {}
     for experiment in EXPERIMENTS:
         try:
             made = json.loads((run / f"{experiment.name}.json").read_text("utf-8"))
         except (OSError, ValueError):
+            if experiment.name in recorded:
+                found.append(
+                    recorded[experiment.name] | {"paper": PAPERS[experiment.paper], "title": experiment.title}
+                )
+                continue
             raise FileError(
                 f"{experiment.name} is not in {run}; run: discreet reproduce all --out {run}"
             ) from None
@@ -61,11 +68,13 @@ def collect(run: Path, folder: Path = FOLDER) -> list[Entry]:
             }
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.png"):
-        old.unlink()
+    for picture in folder.glob("*.png"):
+        if not any(picture.name in entry["images"] for entry in found):
+            picture.unlink()
     for entry in found:
         for image in entry["images"]:
-            shutil.copyfile(run / image, folder / image)
+            if (run / image).is_file():
+                shutil.copyfile(run / image, folder / image)
     text = json.dumps(found, indent=1, ensure_ascii=False)
     (folder / "gallery.json").write_text(text + "\n", "utf-8")
     return found

@@ -230,6 +230,29 @@ def draw_plot(settings: Settings, rows: Sequence[Row]) -> Any:
     return figure
 
 
+def draw_authors(settings: Settings, rows: Sequence[Row]) -> Any:
+    """The four boxes of B as its text has them: rate ε/S, quoted sensitivities, noise on m − 1 counts."""
+    figure = new_figure(7.6, 3.6)
+    panels = [(n, name) for n in settings.sizes for name in settings.measures]
+    for i, (n, name) in enumerate(panels):
+        axis = figure.add_subplot(1, len(panels), i + 1)
+        here = [row for row in rows if (row["n"], row["measure"], row["data"]) == (n, name, "even")]
+        here = [row for row in here if row["delta"] in (0.0, settings.deltas[0])]
+        here = [row for row in here if row["reading"] in ("ε/S", "2/ε on m − 1")]
+        for place, mechanism in enumerate(_NAMES):
+            mine = [row for row in here if row["mechanism"] == mechanism]
+            row = next((row for row in mine if row["constants"] == "quoted"), mine[0])
+            stats = {k: row[f"drawn_{k}"] for k in ("mean", "low", "q1", "median", "q3", "high")}
+            draw_boxes(axis, [stats], [place], 0.6, _LOOKS[row["reading"]])
+        labels = [f"ExpoMech\nof {kind}" for kind in ("SS", "LS", "GS")]
+        axis.set_xticks(range(len(_NAMES)), [*labels, "Laplace\nMech"], fontsize=8)
+        axis.set_ylim(bottom=0)
+        axis.set_ylabel("Hellinger distance" if name == "hellinger" else "ℓ₁ distance of the counts")
+        axis.set_title(f"n = {n}, ε = {settings.epsilon:g}", fontsize=10)
+    figure.suptitle("As the authors ran it: rate ε/S, which is not private", fontsize=9)
+    return figure
+
+
 def _settings(base: Settings, run: Run) -> Settings:
     return replace(base.quick() if run.quick else base, seed=run.seed)
 
@@ -256,7 +279,7 @@ def figure3(run: Run) -> Outcome:
     return Outcome(
         _verdict(found, comparison),
         {"": rows, "ratios": comparison},
-        {"": draw_plot(settings, rows)},
+        {"": draw_plot(settings, rows), "authors": draw_authors(settings, rows)},
         found,
         asdict(settings),
     )
@@ -286,7 +309,7 @@ def _with_constants(base: Settings, run: Run, source: str) -> Outcome:
     return Outcome(
         _verdict(found, comparison),
         {"": rows, "ratios": comparison, "constants": captions},
-        {"": draw_plot(settings, rows)},
+        {"": draw_plot(settings, rows), "authors": draw_authors(settings, rows)},
         found,
         asdict(settings),
     )

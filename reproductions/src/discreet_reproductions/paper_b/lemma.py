@@ -1,4 +1,4 @@
-"""B, Lemma 2.3: is M_β (ε, δ)-private for two levels at its defined rate? A directed search.
+"""B, Lemma 2.3: is M_β (ε, δ)-private at its defined rate? A search for two levels, witnesses for many.
 
 δ(ε) is computed for all neighbours of one setting (prior, n, ε, δ). From the best of some random settings the
 search climbs by the simplex method: every second time on ln(δ(ε)/δ), or on the largest loss over ε as long as
@@ -19,6 +19,7 @@ import numpy as np
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.hellinger import candidate_distances
 from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.paper_b import levels
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 
@@ -32,14 +33,16 @@ _WAYS = ((1.0, 1.0), (0.75, 0.9, 1.0))
 class LemmaSettings:
     """How many climbs, from how many settings each, and up to which size."""
 
-    climbs: int = 400
+    climbs: int = 200
     starts: int = 12
     evaluations: int = 320
     largest: int = 250
+    witnesses: tuple[tuple[int, int, float, float], ...] = levels.WITNESSES
 
     def quick(self) -> LemmaSettings:
         """For a test."""
-        return replace(self, climbs=4, evaluations=80, largest=30)
+        few = tuple(witness for witness in self.witnesses if witness[1] <= 40)
+        return replace(self, climbs=4, evaluations=80, largest=30, witnesses=few)
 
 
 def excess(
@@ -99,11 +102,12 @@ def climb(settings: LemmaSettings, seed: int) -> list[Row]:
     return [{"seed": seed, **place, "δ(ε) over δ": math.exp(min(logarithm, 700.0)), "loss over ε": loss}]
 
 
-def statements(rows: Sequence[Row]) -> list[Statement]:
-    """Whether a counterexample was met, and where it was nearest."""
+def statements(rows: Sequence[Row], witnesses: Sequence[Row]) -> list[Statement]:
+    """Whether a counterexample was met for two levels, where it was nearest; and those for many levels."""
     nearest = max(rows, key=lambda row: row["δ(ε) over δ"])
     beyond = sum(row["loss over ε"] > 1 for row in rows)
     at = ", ".join(f"{key} = {nearest[key]:.4g}" for key in ("n", "prior 1", "prior 2", "epsilon", "delta"))
+    refuted = [row for row in witnesses if min(row["limit"], row["exact"] or 1) > row["delta"]]
     return [
         Statement(
             "lemma",
@@ -115,33 +119,67 @@ def statements(rows: Sequence[Row]) -> list[Statement]:
             f"{beyond} climbs ended where the loss is above ε, so that δ > 0 is needed",
             "open: a search is no proof; (3ε/2 + δ/2, δ/2) is proved",
             {"nearest": nearest, "beyond": beyond},
-        )
+        ),
+        Statement(
+            "many levels",
+            "M_β at its defined rate is (ε, δ)-private for any number of levels",
+            "B 2.3.4, lemma 2.3",
+            "no" if refuted else "partly",
+            "; ".join(
+                f"k = {row['k']}, n = {row['n']}, ε = {row['epsilon']:g}, δ = {row['delta']:g}: "
+                f"δ(ε) = {row['exact'] or row['limit']:.3g}"
+                for row in refuted
+            ),
+            "prior (a, …, a, B), B ≫ a ≫ n²: (0, …, 0, n) has a local sensitivity smaller by √2 than its "
+            "neighbours, and most of the mass is far away",
+            {"refuted": [row["k"] for row in refuted]},
+        ),
     ]
 
 
 def lemma(run: Run) -> Outcome:
-    """Climbs towards δ(ε) > δ, and how near they come."""
+    """Climbs towards δ(ε) > δ for two levels, and how near they come; witnesses for many levels."""
     settings = LemmaSettings().quick() if run.quick else LemmaSettings()
-    run.expect(settings.climbs)
+    run.expect(settings.climbs + len(settings.witnesses))
     rows = [
         row
         for seed in range(settings.climbs)
         for row in run.step(f"{settings} {seed}", partial(climb, settings, seed))
     ]
-    found = statements(rows)
+    witnesses = [
+        row
+        for place in settings.witnesses
+        for row in run.step(f"{settings} {place}", partial(levels.measure, *place))
+    ]
+    found = statements(rows, witnesses)
     nearest = found[0].values["nearest"]["δ(ε) over δ"]
-    verdict = f"No counterexample in {len(rows)} climbs; the nearest has δ(ε) = {nearest:.2g}·δ"
-    return Outcome(verdict, {"": rows}, {"": _plot(rows)}, found, asdict(settings))
+    least = min(found[1].values["refuted"], default=None)
+    verdict = (
+        f"False from k = {least} levels on. For two no counterexample in {len(rows)} climbs; the nearest has "
+        f"δ(ε) = {nearest:.2g}·δ"
+    )
+    tables = {"": rows, "levels": witnesses}
+    return Outcome(verdict, tables, {"": _plot(rows, witnesses)}, found, asdict(settings))
 
 
-def _plot(rows: Sequence[Row]) -> Any:
-    figure = new_figure(5.5, 3.5)
-    axis = figure.add_subplot()
+def _plot(rows: Sequence[Row], witnesses: Sequence[Row]) -> Any:
+    figure = new_figure(8.2, 3.6)
+    two, many = figure.subplots(1, 2)
     ended = [row for row in rows if row["δ(ε) over δ"] > 0]
-    axis.set_xlim(1.5, 1.2 * max(row["n"] for row in rows))
-    axis.set_ylim(1e-12, 10)
-    axis.loglog([row["n"] for row in ended], [row["δ(ε) over δ"] for row in ended], ".")
-    axis.axhline(1, linestyle=":")
-    axis.set_xlabel("n")
-    axis.set_ylabel("δ(ε)/δ where a climb ended")
+    two.set_xlim(1.5, 1.2 * max(row["n"] for row in rows))
+    two.set_ylim(1e-12, 10)
+    two.loglog([row["n"] for row in ended], [row["δ(ε) over δ"] for row in ended], ".")
+    two.set_xlabel("n")
+    two.set_ylabel("δ(ε)/δ where a climb ended")
+    two.set_title("two levels: open", fontsize=10)
+    many.loglog([row["k"] for row in witnesses], [row["limit"] / row["delta"] for row in witnesses], "o")
+    for row in witnesses:
+        if row["exact"]:
+            many.loglog(row["k"], row["exact"] / row["delta"], "x", color="black")
+    many.set_xticks([row["k"] for row in witnesses], [str(row["k"]) for row in witnesses])
+    many.minorticks_off()
+    many.set_xlabel("levels k (cross: exact law, dot: its limit)")
+    many.set_title("prior (a, …, a, B): refuted", fontsize=10)
+    for axis in (two, many):
+        axis.axhline(1, color="black", linewidth=0.9, linestyle=":")
     return figure

@@ -155,7 +155,8 @@ def draw_plot(settings: Settings, rows: Sequence[Row]) -> Any:
         axis.axhline(settings.epsilon, color="black", linewidth=0.9, linestyle="--", label="ε")
         axis.set_xlabel("number of records n")
         axis.set_ylim(bottom=0)
-        axis.set_title(f"n = {low} to {high}", fontsize=10)
+        note = " (captioned “90 to 180” too)" if i == 0 else ""
+        axis.set_title(f"11({'ab'[i]}): n = {low} to {high}{note}", fontsize=9)
     figure.axes[0].set_ylabel("exact privacy loss")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncol=3, frameon=False)

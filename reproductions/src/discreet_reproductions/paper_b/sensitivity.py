@@ -276,6 +276,7 @@ def measure2(settings: Profiles) -> tuple[list[Row], list[Row]]:
 def seconds(prior: Prior, n: int) -> Row:
     """Time and distances for the local sensitivities of all datasets: every candidate, or neighbours only."""
     rows = compositions(n, len(prior))
+    gains(prior, rows[:2])  # so that nothing is imported while the time is taken
     start = perf_counter()
     gains(prior, rows)
     whole = perf_counter() - start
@@ -296,17 +297,18 @@ def seconds(prior: Prior, n: int) -> Row:
 def efficiency(row: Row) -> Statement:
     """B 4.1 is called “computation efficiency” and has no timing: this is one."""
     fewer = row["distances, every candidate"] / row["distances, neighbours"]
+    faster = row["seconds, every candidate"] / row["seconds, neighbours"]
     return Statement(
         "efficiency",
         "The reduction makes the local sensitivity efficient to compute",
         "B 4.1",
-        "yes" if fewer > 1 else "no",
+        ("no", "partly", "yes")[(fewer > 1) + (faster > 1)],
         f"prior {row['prior']}, n = {row['n']}, all {row['datasets']:,} datasets: "
         f"{row['distances, neighbours']:,} distances between neighbours in the place of "
         f"{row['distances, every candidate']:,}; {row['seconds, neighbours']:.2g} s in closed form, "
         f"{row['seconds, every candidate']:.2g} s over every candidate",
         "k(k − 1) neighbours whatever n is, against a number of candidates that grows like n^{k−1}",
-        {"fewer": fewer},
+        {"fewer": fewer, "faster": faster},
     )
 
 
@@ -379,7 +381,7 @@ def figure2(run: Run) -> Outcome:
     """Where the maximum over candidates is attained."""
     settings = Profiles().quick() if run.quick else Profiles()
     rows, profiles = measure2(settings)
-    found = [*statements2(rows), efficiency(seconds((1.0, 1.0, 1.0), 12 if run.quick else 30))]
+    found = [*statements2(rows), efficiency(seconds((1.0, 1.0, 1.0), 30))]
     run.tick()
     exceptions, ties = found[0].values["exceptions"], found[2].values
     verdict = (

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
-
-import numpy as np
 
 from discreet_reproductions.paper_b.tradeoffs import (
-    LOOKS,
     MECHANISMS,
     TIE,
     Settings,
@@ -27,7 +23,7 @@ from discreet_reproductions.paper_b.tradeoffs import (
     text_of,
     winner,
 )
-from discreet_reproductions.report import Outcome, Row, Statement, new_figure
+from discreet_reproductions.report import Outcome, Row, Statement
 from discreet_reproductions.running import Run
 
 __all__ = ["FIGURE8", "FIGURE9", "FIGURE10", "figure8", "figure9", "figure10"]
@@ -40,18 +36,19 @@ FIGURE9 = Settings(
     9,
     tuple(("data (5, 5, 5)", (float(a),) * 3, (5, 5, 5)) for a in (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50)),
 )
+_UNEVEN = ((15, 0, 0), (12, 2, 1), (9, 4, 2), (7, 5, 3))
 FIGURE10 = Settings(
     10,
     (
         *(
             (f"k = 2, prior ({a}, {a})", (float(a),) * 2, (i, 10 - i))
             for a in (1, 2, 5, 10, 20)
-            for i in (5, 4, 3, 2, 1, 0)
+            for i in range(10, -1, -1)
         ),
         *(
             (f"k = 3, prior ({a}, {a}, {a})", (float(a),) * 3, counts)
             for a in (1, 2, 5, 10, 20)
-            for counts in ((5, 5, 5), (7, 5, 3), (9, 4, 2), (12, 2, 1), (15, 0, 0))
+            for counts in (*_UNEVEN, (5, 5, 5), *(counts[::-1] for counts in reversed(_UNEVEN)))
         ),
     ),
 )
@@ -243,7 +240,7 @@ def figure10(run: Run) -> Outcome:
         f"from prior 1 to 20 the expected error on even data falls by {_percents(changes['exponential'])} "
         f"(exponential) and {_percents(changes['laplace'])} (Laplace) for k = 2 and 3",
         {"": rows},
-        {"": _lines10(rows, settings)},
+        {"": box_plot(rows, "data", "data, from one edge to the other", settings, 2)},
         statements,
         asdict(settings),
     )
@@ -319,40 +316,3 @@ def verdict10(rows: Sequence[Row]) -> list[Statement]:
 def _along_the_prior(rows: Sequence[Row], name: str) -> Iterable[list[float]]:
     for data in dict.fromkeys(row["data"] for row in rows):
         yield [row["expected"] for row in rows if row["mechanism"] == name and row["data"] == data]
-
-
-def _lines10(rows: Sequence[Row], settings: Settings) -> Any:
-    """For each k and mechanism a panel of expected errors, a line per prior."""
-    figure = new_figure(9.2, 7.4)
-    shades = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000")
-    sizes = sorted({row["k"] for row in rows})
-    axes: dict[Any, Any] = {}
-    for line, k in enumerate(sizes):
-        for column, name in enumerate(MECHANISMS):
-            axis = axes[k, name] = figure.add_subplot(len(sizes), 2, 2 * line + column + 1)
-            panels = [panel for panel in panels_of(rows) if rows_of(rows, panel, name)[0]["k"] == k]
-            for index, panel in enumerate(panels):
-                found = rows_of(rows, panel, name)
-                at = np.arange(len(found)) + 0.06 * (index - 2)
-                middle = np.array([row["expected"] for row in found])
-                low, high = (np.array([row[end] for row in found]) for end in ("q1", "q3"))
-                prior = panel.split("prior ")[1].strip("()").split(", ")[0]
-                axis.plot(
-                    at, middle, "o-", color=shades[index], markersize=4, label=f"all prior parameters {prior}"
-                )
-                axis.vlines(at, low, high, color=shades[index], linewidth=0.9, alpha=0.7)
-            axis.set_xticks(range(len(found)), [row["data"] for row in found], fontsize=8)
-            axis.set_ylim(0, 1)
-            axis.set_title(f"k = {k}: {LOOKS[name][1]}", fontsize=10)
-            axis.set_xlabel("data, from even to one-sided")
-            if not column:
-                axis.set_ylabel("Hellinger error")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.suptitle(
-        f"Figure 10: ε = {settings.epsilon:g}, δ = {settings.delta:g}; exact means, bars between the "
-        "quartiles "
-        f"of {settings.repetitions:,} repetitions",
-        fontsize=10,
-    )
-    return figure

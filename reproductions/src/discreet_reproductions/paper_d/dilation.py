@@ -286,6 +286,17 @@ def verdicts(
                 {"broken": len(broken), "settings": len(mine), "worst": worst["ratio"]},
             )
         )
+    statements.append(
+        Statement(
+            "bound of the ratio",
+            "h(e^λz)/h(z) = exp(|z|(1 − e^λ)) ≤ |λ| for λ < 0",
+            "D, second notes, 4: case 2",
+            "no",
+            f"at z = 0 it is 1 > |λ|; at z = 1, λ = −0.1 it is {math.exp(1 - math.exp(-0.1)):.4f}",
+            "meant is 1 − e^λ ≤ |λ|, as in the first notes, from which the next line follows",
+            {"broken": 1},
+        )
+    )
     texts = {
         ("sliding", "formula"): (
             "With exp(εs/2S)/N for any real s: P[u = s] ≤ e^{ε/2} P[u = s + Δ] + δ/2 for Δ ≥ −S(x)",
