@@ -22,9 +22,12 @@ from discreet_reproductions.hellinger.plan import plan
 FOLDER = Path(__file__).resolve().parent / "images" / "mechanisms"
 N, COUNTS, EPSILON = 50, (15, 35), 1
 EPSILONS = (0.1, 0.2, 0.5, 1, 2, 4)
-OPTIONS: dict[str, dict[str, Any]] = {"mbeta": {"delta": "1e-3"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "mbeta": {"delta": "1e-3"},
+    "exponential": {"score": "l1", "calibration": "exact"},
+}
 COUNT_MECHANISMS = (
-    "lattice", "lshist", "lsdim", "lszhang", "ehd", "ehds", "ehdl-calibrated", "mbeta", "ehdl",
+    "lattice", "lshist", "lsdim", "lszhang", "ehd", "ehds", "ehdl-calibrated", "exponential", "mbeta", "ehdl",
 )  # fmt: skip
 OURS, OTHER, TRUE = "#2456a6", "#c2410c", "#555555"
 

@@ -16,8 +16,8 @@ from conformance.oracle import law_matrix, worst_delta, worst_loss
 from discreet._numerics.log_gamma import log_gamma_gap
 from discreet.answers.release import Release
 from discreet.errors import InvalidInputError, NoiseWarning, NotPrivateError, TooLargeError
+from discreet.mechanisms.exponential import log_error
 from discreet.mechanisms.hellinger._envelope import height
-from discreet.mechanisms.hellinger.exponential import log_error
 
 
 def build(name: str, **parameters) -> discreet.Mechanism:  # type: ignore[no-untyped-def]

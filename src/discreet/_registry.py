@@ -130,6 +130,7 @@ MECHANISMS = Registry(
         "ehdl-calibrated": "discreet.mechanisms.hellinger.exponential:EHDLCalibrated",
         "ehds": "discreet.mechanisms.hellinger.exponential:EHDS",
         "ehd": "discreet.mechanisms.hellinger.exponential:EHD",
+        "exponential": "discreet.mechanisms.exponential:Exponential",
         "mbeta": "discreet.mechanisms.hellinger.exponential:MBeta",
         "ehdl": "discreet.mechanisms.hellinger.exponential:EHDL",
         "geometric": "discreet.mechanisms.independent:Geometric",

@@ -52,6 +52,9 @@ MECHANISMS: list[tuple[str, dict[str, Any]]] = [
     ("ehds", {"gamma": 0.25}),
     ("ehds", {"calibration": "exact"}),
     ("ehdl-calibrated", {}),
+    ("exponential", {"score": "kl"}),
+    ("exponential", {"score": "total-variation", "calibration": "exact"}),
+    ("exponential", {"score": "l1"}),
     ("mbeta", {"delta": "1/2000"}),
     ("ehdl", {}),
 ]

@@ -13,6 +13,12 @@ from discreet._typing import FloatArray, IntArray
 MAX_TRIPLES = 100_000_000
 
 
+def largest_change(pairs: IntArray, values: FloatArray) -> float:
+    """max |values[x, b] − values[y, b]| over pairs of rows (x, y) and columns b."""
+    parts = np.array_split(pairs, max(1, len(pairs) * values.shape[1] >> 21))
+    return max(float(np.abs(values[part[:, 0]] - values[part[:, 1]]).max()) for part in parts if len(part))
+
+
 def fits(k: int, candidates: int) -> bool:
     """Whether all (dataset, neighbour, outcome) triples of that many candidates can be enumerated."""
     return candidates <= 5_001 if k == 2 else candidates**2 * k * (k - 1) <= MAX_TRIPLES
@@ -51,12 +57,15 @@ def exponential_laws(distance: FloatArray, rates: FloatArray) -> FloatArray:
     return distance
 
 
-class HellingerLaws:
-    """P(b|x) ∝ exp(−strength·sharpness(x)·H(x, b)) for all datasets x and candidates b at once."""
+class ExponentialLaws:
+    """P(b|x) ∝ exp(−strength·sharpness(x)·distance(x, b)) for all datasets x and candidates b at once.
 
-    def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:
-        self.pairs = neighbouring_rows(rows)
-        self._exponent = candidate_distances(prior, rows)
+    ``pairs`` holds the indices of neighbours; ``distance`` is overwritten.
+    """
+
+    def __init__(self, pairs: IntArray, distance: FloatArray, sharpness: FloatArray) -> None:
+        self.pairs = pairs
+        self._exponent = distance
         self._exponent *= sharpness[:, None]
 
     @property
@@ -94,3 +103,10 @@ class HellingerLaws:
 
     def _parts(self) -> list[IntArray]:
         return np.array_split(self.pairs, max(1, len(self.pairs) * len(self._exponent) >> 21))
+
+
+class HellingerLaws(ExponentialLaws):
+    """The same for the Hellinger distance between Dirichlet posteriors."""
+
+    def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:
+        super().__init__(neighbouring_rows(rows), candidate_distances(prior, rows), sharpness)

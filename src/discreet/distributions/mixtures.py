@@ -1,7 +1,8 @@
-"""Mixtures of Beta and Gamma distributions: posteriors of shares and rates from uncertain statistics."""
+"""Mixtures of Beta, Gamma and normal distributions: posteriors from uncertain statistics."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -412,6 +413,63 @@ class GammaMixture(Mixture):
             One draw for each index.
         """
         return rng.gamma(self.shape[chosen], 1 / self.rate[chosen])
+
+
+@dataclass(frozen=True)
+class NormalMixture(Mixture):
+    """The mixture Σ_j weight_j N(loc_j, scale_j²): a mean whose sum of records is uncertain.
+
+    Parameters
+    ----------
+    weight
+        Weights of the components, which sum to 1.
+    loc, scale
+        Mean and standard deviation of each normal distribution.
+
+    Examples
+    --------
+    >>> mixture = NormalMixture(np.array([0.5, 0.5]), np.array([-1.0, 1.0]), np.array([1.0, 1.0]))
+    >>> mixture.mean(), mixture.var()
+    (0.0, 2.0)
+    >>> mixture.ppf([0.025, 0.975]).round(4).tolist()
+    [-2.6056, 2.6056]
+    """
+
+    loc: FloatArray
+    scale: FloatArray
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        return self.loc, self.scale**2
+
+    def cdfs(self, theta: FloatArray) -> FloatArray:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((theta - self.loc) / self.scale))
+
+    def logpdfs(self, theta: FloatArray) -> FloatArray:
+        standard = (theta - self.loc) / self.scale
+        return np.asarray(-0.5 * standard**2 - np.log(self.scale) - 0.5 * math.log(2 * math.pi))
+
+    def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+        from scipy.special import ndtri
+
+        quantiles = self.loc + self.scale * ndtri(probability[..., None])
+        return quantiles.min(axis=-1), quantiles.max(axis=-1)
+
+    def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        wanted = np.asarray(probability, dtype=np.float64)
+        low, high = self.bracket(wanted)
+        with np.errstate(invalid="ignore"):  # the quantiles of 0 and 1 are infinite
+            while (np.nextafter(low, high) < high).any() and not (
+                high - low <= 1e-13 * self.scale.max()
+            ).all():
+                middle = 0.5 * (low + high)
+                below = self.cdf(middle) < wanted
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(high)
+
+    def draw(self, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
+        return rng.normal(self.loc[chosen], self.scale[chosen])
 
 
 @dataclass(frozen=True)

@@ -76,14 +76,17 @@ class Mechanism(ABC):
     than n, so that the number of these can be summed over."""
 
     def __post_init__(self) -> None:
+        self._check_prior()
+        self._check_parameters()
+        _ = self.k  # a value from now on, so that what a kind says calls nothing here
+
+    def _check_prior(self) -> None:
         if not _is_prior(self.prior):
             object.__setattr__(self, "prior", as_prior(self.prior))
             if min(self.prior) < MIN_PRIOR:
                 raise InvalidInputError(
                     f": a parameter must be at least {MIN_PRIOR:g}", parameter="prior", value=self.prior
                 )
-        self._check_parameters()
-        _ = self.k  # a value from now on, so that what a kind says calls nothing here
 
     def _check_parameters(self) -> None:
         if type(self.n) is not int or self.n < 1:

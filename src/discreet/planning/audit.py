@@ -24,6 +24,7 @@ from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms._outputs import PublishedLoss
 from discreet.mechanisms.base import Mechanism, align_columns
+from discreet.mechanisms.exponential import ScoredMechanism
 from discreet.planning.progress import track_progress
 from discreet.privacy.composite_curves import Tabulated
 from discreet.privacy.guarantee import Guarantee
@@ -295,14 +296,15 @@ class _Law:
 
     def __init__(self, mechanism: Auditable, progress: bool | None) -> None:
         n, k = mechanism.n, mechanism.k
-        number = number_of_compositions(n, k)
+        candidates = mechanism.candidates if isinstance(mechanism, ScoredMechanism) else None
+        number = candidates.size if candidates else number_of_compositions(n, k)
         # About as many outcomes as datasets is the least; the real number is checked once it is known.
         if number**2 > MAX_ENTRIES * (math.factorial(k) if _exchangeable(mechanism) else 1) * 4:
             raise _too_large(mechanism, number, number)
         if number * k > MAX_ENTRIES:  # for many levels the datasets alone are too many to list
             raise _too_large(mechanism, number, getattr(mechanism, "number_of_outputs", number))
-        rows = compositions(n, k)
-        pairs = neighbouring_rows(rows)
+        rows = candidates.rows if candidates else compositions(n, k)
+        pairs = candidates.pairs if candidates else neighbouring_rows(rows)
         if _exchangeable(mechanism):
             # Relabelling levels maps pairs to pairs of equal loss, and one of them has a sorted member.
             ordered = np.asarray((np.diff(rows, axis=1) >= 0).all(axis=1))

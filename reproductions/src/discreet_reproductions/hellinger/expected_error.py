@@ -28,7 +28,7 @@ from discreet._numerics.log_gamma import entropy_curve, log_predictive, stirling
 from discreet.errors import NotPrivateError, TooLargeError
 from discreet.mechanisms import MECHANISMS, automatic, check_options
 from discreet.mechanisms.base import MAX_SIMULATED_N, Mechanism, simulated_output
-from discreet.mechanisms.hellinger.exponential import MAX_ENUMERATED
+from discreet.mechanisms.exponential import MAX_ENUMERATED
 from discreet.mechanisms.independent import IndependentNoise
 from discreet.mechanisms.lattice import Lattice, decoding_seconds
 from discreet_reproductions.arrays import FloatArray, IntArray
