@@ -423,3 +423,10 @@ def test_gap_table(a: float) -> None:
     expected = log_gamma_gap(a + counts[:, None], a + counts, counts[:, None] - counts)
     np.testing.assert_allclose(gap_table(a, 300), expected, rtol=1e-12, atol=0)
     assert auditing.MAX_ENTRIES == 50_000_000
+
+
+def test_the_curve_of_an_audit_is_above_what_was_enumerated() -> None:
+    result = discreet.audit(discreet.mechanism("lshist", prior=(1, 1), n=20, epsilon=0.5))
+    guarantee = result.guarantee()
+    for epsilon in (0.0, 0.1, 0.3):
+        assert guarantee.delta_at(epsilon) >= result.delta(epsilon) + 0.9e-9

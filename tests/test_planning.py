@@ -153,3 +153,27 @@ def test_a_rare_value_of_a_category_is_planned_as_rare() -> None:
     ):
         with pytest.raises(InvalidInputError, match=words):
             discreet.plan(asked, schema, guess={"shares": shares})
+
+
+def test_a_plan_averages_simulations_and_tells_the_noise_apart() -> None:
+    asked, seen = discreet.Proportions("smoker", epsilon=Fraction(1, 50)), []
+
+    class Counted(discreet.Proportions):
+        def request(self, schema: Any) -> Any:
+            request = super().request(schema)
+            simulate = request.simulate
+
+            def counted(n: int, level: float, seed: int, guess: Any) -> Any:
+                seen.append(seed)
+                return simulate(n, level, seed, guess)
+
+            object.__setattr__(request, "simulate", counted)
+            return request
+
+    discreet.plan(Counted("smoker"), SCHEMA, epsilon=1)
+    assert len(set(seen)) == len(seen) >= 3
+    noisy, clear = (discreet.plan(asked, SCHEMA, epsilon=epsilon) for epsilon in (Fraction(1, 50), 100))
+    sampling = 1.96 * np.sqrt(0.25 / 2000)
+    for plan in (noisy, clear):
+        assert plan.without_privacy()[0] == pytest.approx(sampling, rel=0.15)
+    assert noisy.widths[0] > 1.5 * sampling
