@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from discreet._randomness.entropy import SeededEntropy
-from discreet._randomness.weights import IntegerWeights, dyadic
+from discreet._randomness.weights import IntegerSeparable, IntegerWeights, dyadic
 from statistical.goodness import ALPHA, chi_square
 
 
@@ -95,3 +96,21 @@ def test_law_of_draws() -> None:
     observed = np.array([drawn[r] for r in range(4)])
     statistic, freedom = chi_square(observed, 1000 * np.array([1.0, 2.0, 4.0, 5.0]))
     assert chi2.sf(statistic, freedom) > ALPHA
+
+
+def test_compositions_are_weighed_and_drawn_where_their_windows_begin() -> None:
+    """Windows that do not begin at zero: every composition as often as the product of its weights."""
+    windows = [(3, [1, 2]), (-2, [3, 1, 1]), (5, [1, 1])]
+    every = IntegerSeparable(windows, 8)
+    inside = {
+        (3 + a, -2 + b, 5 + c): x * y * z
+        for a, x in enumerate((1, 2))
+        for b, y in enumerate((3, 1, 1))
+        for c, z in enumerate((1, 1))
+        if 6 + a + b + c == 8
+    }
+    assert every.size == sum(inside.values())
+    around = itertools.product(range(1, 7), range(-4, 2), range(3, 9))
+    assert {b: every.weight(b) for b in around if sum(b) == 8 and every.weight(b)} == inside
+    source = SeededEntropy(5)
+    assert {every.draw(source) for _ in range(200)} == set(inside)

@@ -16,7 +16,7 @@ from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.families.categorical import BetaFamily, DirichletFamily
 from discreet.posterior_sampling.families.rates import Exponential, Poisson
 from discreet.privacy._convolution import discretise
-from discreet.privacy.composite_curves import Composed, Group, Largest, compose_curves
+from discreet.privacy.composite_curves import Composed, Group, Inexact, Largest, compose_curves
 from discreet.privacy.curves import Approximate, Curve, Gaussian
 
 HALF = Approximate(Fraction(1, 2))
@@ -371,3 +371,11 @@ def test_audited_laws_compose_to_less_than_their_epsilon() -> None:
             worst = max(worst, one.self_compose(5).get_delta_for_epsilon(2.0))
     assert five.delta_at(2.0) >= worst * (1 - 2e-2)  # theirs is rounded up by its grid
     assert five.delta_at(2.0) <= worst * 1.2 + 1e-7  # ours covers all pairs by one profile
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
+def test_outputs_that_are_a_little_off_add_to_delta(epsilon: float) -> None:
+    """Outputs within total variation τ: at least δ + (1 + e^ε)τ, and hardly more."""
+    tau = Fraction(1, 10**6)
+    exact = ONE.delta_at(epsilon) + (1 + math.exp(epsilon)) * float(tau)
+    assert exact <= Inexact(ONE, tau).delta_at(epsilon) <= exact * (1 + 1e-9)

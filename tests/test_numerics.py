@@ -86,7 +86,7 @@ def test_the_entropy_curve_has_all_its_digits() -> None:
 
 
 def test_huge_betas_have_the_deviation_of_both_parameters() -> None:
-    a, b = 9e12, 1e12
+    a, b = 9e13, 1e13
     mean, sd = a / (a + b), math.sqrt(a * b / (a + b) ** 2 / (a + b + 1))
     assert beta_cdf(a, b, [mean - 2 * sd, mean, mean + sd]) == pytest.approx(
         [0.02275, 0.5, 0.84134], abs=1e-4
