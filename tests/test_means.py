@@ -17,7 +17,7 @@ from discreet._documents.answer import load_answer
 from discreet._documents.base import write_document
 from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import CorruptReleaseError, DataError, InvalidInputError, PrivacyWarning
-from discreet.regression.means import MeanNoise
+from discreet.regression.means import MeanNoise, steps_between
 
 pd = pytest.importorskip("pandas")
 
@@ -68,6 +68,29 @@ def test_the_interval_is_as_narrow_as_promised_and_holds_the_truth() -> None:
         assert found.std() > 0
     assert float(np.mean(widths)) <= 3.2
     assert inside >= 45
+
+
+@pytest.mark.parametrize(("value", "delta"), [(3.0, None), (3.0, "1e-9"), (10 / 3, None), (2.00031, None)])
+def test_the_interval_holds_what_the_grid_rounds(value: float, delta: str | None) -> None:
+    """A million records alike leave hardly any noise: what is left is rounding, at most half a step."""
+    design = shorthand.mean_request("x", bounds=(0, 10), epsilon=5, delta=delta, n=10**6).design
+    u = design.grid.code(value) - design.grid.steps // 2
+    for seed in range(20):
+        answer = design.answer({None: (10**6, 10**6 * u, 10**6 * u * u)}, 10**6, SeededEntropy(seed))
+        (low,), (high,) = answer.interval(0.95)
+        assert low <= value <= high
+        assert high - low < 10 / 20_000
+    assert delta is not None or answer.mean()[0] == pytest.approx(value, abs=1e-4)
+
+
+def test_whole_numbers_and_decimals_lie_on_the_grid() -> None:
+    declared = [(0, 10, "0.001"), (-5, 5, "0.01"), (0, 250_000, "5"), (0.5, 7.25, "0.01"), (0, 13_107, "1")]
+    for low, high, unit in declared:
+        steps = steps_between(low, high)
+        assert steps % 2 == 0
+        assert 26_000 < steps <= 1 << 16
+        assert Fraction(unit) * steps % (Fraction(str(high)) - Fraction(str(low))) == 0
+    assert steps_between(-np.pi, np.pi) == steps_between(0, 65_537) == 1 << 16
 
 
 def test_gaussian_noise_groups_and_respondents() -> None:

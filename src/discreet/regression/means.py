@@ -1,7 +1,7 @@
 """The mean of a bounded column with unknown variance, from noisy sums, with intervals that know of the noise.
 
-A value is put on a grid of M steps and centred: u ∈ {−M/2, …, M/2}. Released are Σu, Σu² and, where the
-number of values is private, their count, each with exact integer noise. With pure ε the noises are discrete
+A value is put on a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. Released are Σu,
+Σu² and, where the number of values is private, their count, each with exact integer noise. With pure ε it is discrete
 Laplace of rates ε/M, ε/M² and ε/4: one record more or less, or another, moves Σu + Σu²/M + count·M/4 by at
 most M in total. With (ε, δ) they are rounded Gaussians with deviations s = M/μ, sM/√11 and 4s/M: the second
 moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md``, *Means*.
@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri
 
 from discreet._data import count_cells
 from discreet._data.files import open_columns
-from discreet._data.grids import Grid
+from discreet._data.grids import MOST_STEPS, Grid
 from discreet._data.levels import Levels
 from discreet._data.values import distinct
 from discreet._data.withheld import redact_errors
@@ -72,7 +72,9 @@ _READING = (
 )
 
 BASIS = "exact integer noise on sums over a grid (proofs/regression.md)"
-GRID_STEPS = 1 << 12
+_ROUNDING = 1 / 12
+"""The variance of what rounding to a grid may move the mean by, in squared steps. Records that are alike are
+rounded alike: no number of them makes it smaller."""
 _AT_BOUND = 0.02
 """The share of the range within which a mean counts as being at a bound."""
 _CLIPPED = (
@@ -100,7 +102,7 @@ class MeanNoise:
 
     epsilon: Fraction
     mu_squared: Fraction | None
-    steps: int = GRID_STEPS
+    steps: int = MOST_STEPS
     people: int = 1
 
     def draw(self, source: Source) -> list[int]:
@@ -586,6 +588,37 @@ def with_people(guarantee: Guarantee, most: int) -> Guarantee:
     return replace(guarantee, assumptions=(people_assumption(most, guarantee.unit),))
 
 
+def steps_between(low: float, high: float) -> int:
+    """Return the number of steps of the grid between declared bounds.
+
+    The step is the smallest of 1, 2 and 5 times a power of ten, of which both bounds are multiples, with an
+    even number of at most 65,536 steps: whole numbers and decimals of as many digits lie on the grid, and are
+    summed as they are. Bounds that allow none get 65,536 steps.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds; a float means the decimal number that it prints as.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> steps_between(0, 10)  # steps of 0.0002
+    50000
+    """
+    ends = [Fraction(str(end)) for end in (low, high)]
+    width = ends[1] - ends[0]
+    power = math.floor(math.log10(width / MOST_STEPS))
+    for step in (digit * Fraction(10) ** (power + k) for k in range(6) for digit in (1, 2, 5)):
+        steps = width / step
+        if steps <= MOST_STEPS and steps % 2 == 0 and all((end / step).denominator == 1 for end in ends):
+            return int(steps)
+    return MOST_STEPS
+
+
 @dataclass(frozen=True)
 class MeanDesign:
     """Public design of a private mean: see :func:`discreet.mean` for the fields."""
@@ -612,7 +645,7 @@ class MeanDesign:
     def grid(self) -> Grid:
         """The public grid of the column."""
         missing = None if self.excludes else self.missing
-        return Grid(self.bounds, GRID_STEPS, False, missing).accepting(not self.strict)
+        return Grid(self.bounds, steps_between(*self.bounds), False, missing).accepting(not self.strict)
 
     @property
     def _most(self) -> int:
@@ -633,7 +666,7 @@ class MeanDesign:
                 people *= 2
             else:
                 squared /= 2  # the two changes are on different coordinates: squares add
-        return MeanNoise(self.epsilon, squared, GRID_STEPS, people)
+        return MeanNoise(self.epsilon, squared, self.grid.steps, people)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -771,7 +804,8 @@ def posterior_of_mean(
     """Compute the posterior of a population's mean by quadrature.
 
     The quadrature runs over the count, mean and variance of the records; the population's mean is normal
-    around the records' mean. The prior of mean and standard deviation is uniform over what the bounds allow.
+    around the records' mean, with the variance of rounding to the grid besides. The prior of mean and
+    standard deviation is uniform over what the bounds allow.
 
     Parameters
     ----------
@@ -832,7 +866,7 @@ def posterior_of_mean(
         bounds,
         mass_by_mean[likely] / mass_by_mean[likely].sum(),
         (bounds[0] + bounds[1]) / 2 + step * centres[likely],
-        step * np.sqrt(np.maximum(second, 1e-6) / each[likely]),
+        step * np.sqrt(second / each[likely] + _ROUNDING),
         (typical, held / held.sum()),
         guarantee,
         sums,
