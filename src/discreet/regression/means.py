@@ -1,10 +1,10 @@
 """The mean of a bounded column with unknown variance, from noisy sums, with intervals that know of the noise.
 
 A value is put on a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. Released are Σu,
-Σu² and, where the number of values is private, their count, each with exact integer noise. With pure ε it is discrete
-Laplace of rates ε/M, ε/M² and ε/4: one record more or less, or another, moves Σu + Σu²/M + count·M/4 by at
-most M in total. With (ε, δ) they are rounded Gaussians with deviations s = M/μ, sM/√11 and 4s/M: the second
-moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md``, *Means*.
+Σu² and, where the number of values is private, their count, each with exact integer noise. With pure ε it
+is discrete Laplace of rates ε/M, ε/M² and ε/4: one record more or less, or another, moves Σu + Σu²/M +
+count·M/4 by at most M in total. With (ε, δ) it is rounded Gaussian of deviations s = M/μ, sM/√11 and 4s/M:
+the second moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md``, *Means*.
 """
 
 from __future__ import annotations
