@@ -138,6 +138,35 @@ class Bins:
         return places
 
 
+def trees_together(
+    z: FloatArray, groups: Sequence[range], noise: Noise, n: int | None, total_prior: LogUniform | None
+) -> Together:
+    """Return the posterior of the shares of cells, given noisy counts: a tree for each group of cells."""
+    if noise.together and n is None:
+        raise InvalidInputError("noise of sum zero tells the number of records: say n=…")
+    scales = noise.scales(len(z))
+    variance = np.broadcast_to(noise.variance, z.shape)
+    unit = step_of(float(np.sqrt(np.max(variance) / 2)))
+    reach = noise.reach(scales, _NOISE_REACH_NATS)
+    spread = _NOISE_REACH_NATS * math.sqrt(float(np.sum(variance)))
+    largest = n if n is not None else float(np.maximum(z, 0).sum()) + spread + 100
+    most = math.ceil(largest / unit) if n is None else max(1, round(n / unit))
+    messages = []
+    for value, scale, far in zip(z, scales, reach, strict=True):
+        peak = min(max(float(noise.peak(np.array([value]), scale)[0]), 0.0), largest)
+        first = max(0, math.floor((peak - far) / unit))
+        last = max(min(most, math.ceil((peak + far) / unit)), first)
+        x = np.arange(first, last + 1)
+        log = noise.log_prob(np.array(value), unit * x.astype(np.float64), np.array(scale))
+        messages.append(Message(first, log - log.max()))
+    trees = [
+        PolyaTree([messages[i] for i in group], z[group.start : group.stop], unit, most) for group in groups
+    ]
+    prior = total_prior or Matching(*TOTALS, variance=float(np.sum(variance)))
+    log_total = np.zeros(0) if n is not None else _log_number(prior, unit, most)
+    return Together(trees, unit, most, n, log_total)
+
+
 class BinnedDistribution:
     """The posterior of a distribution given noisy counts of bins.
 
@@ -175,36 +204,11 @@ class BinnedDistribution:
             )
         if len(z) > _MOST_BINS:
             raise TooLargeError(f"quantiles are inferred from at most {_MOST_BINS:,} bins, not {len(z):,}")
-        if noise.together and n is None:
-            raise InvalidInputError("noise of sum zero tells the number of records: say n=…")
         self.bins, self.n = bins, n
-        scales = noise.scales(len(z))
-        unit = step_of(float(np.sqrt(np.max(noise.variance) / 2)))
-        reach = noise.reach(scales, _NOISE_REACH_NATS)
-        spread = _NOISE_REACH_NATS * math.sqrt(float(np.sum(np.broadcast_to(noise.variance, z.shape))))
-        largest = n if n is not None else float(np.maximum(z, 0).sum()) + spread + 100
-        most = math.ceil(largest / unit) if n is None else max(1, round(n / unit))
-        messages = []
-        for value, scale, far in zip(z, scales, reach, strict=True):
-            peak = min(max(float(noise.peak(np.array([value]), scale)[0]), 0.0), largest)
-            first = max(0, math.floor((peak - far) / unit))
-            last = max(min(most, math.ceil((peak + far) / unit)), first)
-            x = np.arange(first, last + 1)
-            log = noise.log_prob(np.array(value), unit * x.astype(np.float64), np.array(scale))
-            messages.append(Message(first, log - log.max()))
         ends = np.cumsum([0, len(bins.intervals), len(bins.atoms)]).tolist()
         groups = [range(*pair) for pair in pairwise(ends) if pair[0] < pair[1]]
         groups += [range(i, i + 1) for i in range(len(bins), len(z))]
-        trees = [
-            PolyaTree([messages[i] for i in group], z[group.start : group.stop], unit, most)
-            for group in groups
-        ]
-        prior = total_prior or Matching(
-            *TOTALS, variance=float(np.sum(np.broadcast_to(noise.variance, z.shape)))
-        )
-        self._law = Together(
-            trees, unit, most, n, np.zeros(0) if n is not None else _log_number(prior, unit, most)
-        )
+        self._law = trees_together(z, groups, noise, n, total_prior)
         self._placed = len(groups) - len(apart)
         atoms = np.asarray(bins.atoms, dtype=np.float64)
         self._low = np.append([low for low, _ in bins.intervals], atoms)
