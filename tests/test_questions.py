@@ -46,6 +46,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"column": "hours", "epsilon": 1},
         {"column": "age", "probs": (0.1, 0.5), "by": "region", "epsilon": 1},
     ],
+    "survival": [
+        {"time": "hours", "event": "smoker", "by": "sex", "bins": (0.0, 20.0, 40.0, 80.0), "epsilon": 1},
+        {"time": "hours", "event": "smoker", "epsilon": 1},
+    ],
     "regress": [{"formula": "smoker ~ age + sex", "family": "binomial", "epsilon": 1, "delta": "1e-6"}],
     "draw": [
         {"column": "smoker", "epsilon": 1, "delta": "1e-6"},
@@ -73,7 +77,7 @@ def test_verb_and_method_take_exactly_the_fields(kind: str) -> None:
     for face in (getattr(discreet, kind), getattr(discreet.Study, kind)):
         signature = inspect.signature(face).parameters
         taken = {one.name for one in fields(made)} - (
-            {"delta"} if kind in ("network", "quantiles") else set()
+            {"delta"} if kind in ("network", "quantiles", "survival") else set()
         )
         assert set(signature) - AROUND == taken
         assert len(set(signature) - {"data", "schema", "self"} - {"columns"}) <= MOST_PARAMETERS

@@ -31,6 +31,7 @@ from discreet.questions.network import Network as Network
 from discreet.questions.proportions import Proportions as Proportions
 from discreet.questions.quantiles import Quantiles as Quantiles
 from discreet.questions.regress import Regress as Regress
+from discreet.questions.survival import Survival as Survival
 from discreet.questions.verbs import ask as ask
 from discreet.questions.verbs import draw as draw
 from discreet.questions.verbs import mean as mean
@@ -38,6 +39,7 @@ from discreet.questions.verbs import network as network
 from discreet.questions.verbs import proportions as proportions
 from discreet.questions.verbs import quantiles as quantiles
 from discreet.questions.verbs import regress as regress
+from discreet.questions.verbs import survival as survival
 from discreet.regression import BoundedScaler as BoundedScaler
 from discreet.regression import PrivateLinearRegression as PrivateLinearRegression
 from discreet.regression import PrivateLogisticRegression as PrivateLogisticRegression

@@ -1,14 +1,14 @@
 """Survival curves of one or several groups, from noisy counts of time bins with and without the event.
 
-One record is one cell: its group, the bin of its time, and whether the event happened then or the record was
-censored. The shares of a group's cells have two trees of :mod:`~discreet._inference.polya_tree`, one for events
-and one for censored records. With p₁ and p₀ the shares of a bin and r the share still at risk at its start, the
-share of survivors is multiplied by
+One record is one cell: its group, the bin of its time, and whether the event happened then or the record
+was censored. The shares of a group's cells have two trees of :mod:`~discreet._inference.polya_tree`, one for
+events and one for censored records. With p₁ and p₀ the shares of a bin and r the share still at risk at its
+start, the share of survivors is multiplied by
 
     ((r − p₁ − p₀)/r)^{p₁/(p₁ + p₀)},
 
-which is exact where events and censoring are proportional within the bin. A bin that holds one whole number has
-the factor of Kaplan and Meier, 1 − p₁/r. Nothing is said beyond the start of the last bin.
+which is exact where events and censoring are proportional within the bin. A bin that holds one whole number
+has the factor of Kaplan and Meier, 1 − p₁/r. Nothing is said beyond the start of the last bin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from discreet._inference.add_remove import LogUniform
 from discreet._inference.quantiles import DRAWS, Bins, trees_together
@@ -168,7 +168,7 @@ class SurvivalDraws:
         excess = (risk * (self.hazard - pooled)).sum(axis=-1)[:, 1:]  # they sum to zero
         mean, covariance = excess.mean(axis=0), np.atleast_2d(np.cov(excess, rowvar=False))
         statistic = float(mean @ np.linalg.solve(covariance, mean))
-        return statistic, len(mean), float(chi2.sf(statistic, len(mean)))
+        return statistic, len(mean), float(chdtrc(len(mean), statistic))
 
     @staticmethod
     def interval(draws: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

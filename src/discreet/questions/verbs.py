@@ -202,6 +202,56 @@ def quantiles(
     return ask(data, Quantiles(column, probs, by=by, epsilon=epsilon), schema=schema, charge=charge)
 
 
+def survival(
+    data: Any,
+    time: str,
+    event: str,
+    *,
+    schema: SchemaLike,
+    epsilon: EpsilonLike,
+    by: str | None = None,
+    bins: int | Sequence[float] | None = None,
+    charge: Charge | None = None,
+) -> Any:
+    """Release private survival curves of times to an event, some of them censored.
+
+    Parameters
+    ----------
+    data : table, mapping or path
+        The records, as in :func:`discreet.proportions`.
+    time : str
+        A column of numbers: the time of the event, or until when a record was observed without it.
+    event : str
+        A column of two values; the last one declared is the event, the first means censored.
+    schema : Schema or mapping
+        What is public about the data.
+    epsilon : number
+        The privacy budget.
+    by : str, optional
+        A column of groups: a curve for each, all for one ε.
+    bins : int or sequence of float, optional
+        The number of time bins, or their edges.
+    charge : Charge, optional
+        The dataset of a ledger that is charged; without it no ledger counts the spending.
+
+    Returns
+    -------
+    SurvivalAnswer
+        Its ``band``, ``median``, ``restricted_mean``, ``difference`` and ``log_rank`` cost nothing more.
+
+    Examples
+    --------
+    >>> from discreet import Schema
+    >>> people = {"days": [100 + i % 700 for i in range(500)], "status": ["alive", "dead"] * 250}
+    >>> schema = Schema({"days": (0, 1000), "status": ["alive", "dead"]}, n=500)
+    >>> survival(people, "days", "status", schema=schema, epsilon=1).guarantee.epsilon
+    1.0
+    """
+    from discreet.questions.survival import Survival
+
+    return ask(data, Survival(time, event, by=by, bins=bins, epsilon=epsilon), schema=schema, charge=charge)
+
+
 def regress(
     data: Any,
     formula: str,

@@ -336,6 +336,44 @@ class Study:
 
         return self.ask(Quantiles(column, probs, by=by, epsilon=epsilon), id=id, title=title)
 
+    def survival(
+        self,
+        time: str,
+        event: str,
+        *,
+        epsilon: EpsilonLike,
+        by: str | None = None,
+        bins: int | Sequence[float] | None = None,
+        id: str | None = None,
+        title: str | None = None,
+    ) -> Any:
+        """Release survival curves of times to an event, some of them censored.
+
+        Parameters
+        ----------
+        time : str
+            A column of numbers: the time of the event, or until when a record was observed without it.
+        event : str
+            A column of two values; the last one declared is the event, the first means censored.
+        epsilon : number
+            The privacy budget of this question.
+        by : str, optional
+            A column of groups: a curve for each, all for one ε.
+        bins : int or sequence of float, optional
+            The number of time bins, or their edges.
+        id : str, optional
+            The request id of the charge.
+        title : str, optional
+            The heading of the answer in the report.
+
+        Returns
+        -------
+        SurvivalAnswer
+        """
+        from discreet.questions.survival import Survival
+
+        return self.ask(Survival(time, event, by=by, bins=bins, epsilon=epsilon), id=id, title=title)
+
     def regress(
         self,
         formula: str,

@@ -1,0 +1,355 @@
+"""Survival curves of one or several groups, from noisy counts of time bins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from discreet._documents.answer import Answer, Row, Table, Words, cache_by_level, load_answer, with_interval
+from discreet._inference.add_remove import LogUniform
+from discreet._inference.quantiles import Bins
+from discreet._inference.survival import SurvivalDraws, SurvivalPosterior
+from discreet._typing import FloatArray
+from discreet.answers.release import Release
+from discreet.errors import InvalidInputError
+from discreet.privacy.guarantee import Guarantee
+
+_READING = (
+    "The curve is the share of the population whose event happens after each time, as Kaplan and Meier "
+    "estimate it where some records are censored; censoring must tell nothing about the time of the event. "
+    "The intervals account for sampling and for the noise of privacy."
+)
+
+
+class LogRank(NamedTuple):
+    """The log-rank test of equal survival in all groups."""
+
+    statistic: float
+    freedom: int
+    p_value: float
+
+
+@dataclass(frozen=True, repr=False)
+class SurvivalAnswer(Answer):
+    """Private survival curves with intervals, computed from noisy counts of public time bins.
+
+    Attributes
+    ----------
+    time : str
+        The column of times.
+    by : str or None
+        The column of groups.
+    edges : tuple of float
+        The edges of the bins of time.
+    whole : bool
+        Whether times are whole numbers.
+    counted : Release
+        The noisy counts of the cells: group, time bin, censored or event.
+    guarantee : Guarantee
+        What protects the counts.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> people = {"days": [100 + i % 700 for i in range(500)], "status": ["alive", "dead"] * 250}
+    >>> schema = discreet.Schema({"days": (0, 1000), "status": ["alive", "dead"]}, n=500)
+    >>> curve = discreet.survival(people, "days", "status", schema=schema, bins=10, epsilon=1)
+    >>> curve.names[:2]
+    ('beyond 100', 'beyond 200')
+    """
+
+    format: ClassVar[str] = "discreet/survival"
+    label: ClassVar[str] = "survival"
+
+    time: str
+    by: str | None
+    edges: tuple[float, ...]
+    whole: bool
+    counted: Release
+    guarantee: Guarantee
+
+    @property
+    def bins(self) -> Bins:
+        """The bins of time."""
+        return Bins(self.edges, (), self.whole)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups; an empty text where there are none."""
+        return ("",) if self.by is None else tuple(map(str, (self.counted.axes or {})[self.by]))
+
+    @cached_property
+    def posterior(self) -> SurvivalPosterior:
+        """The posterior of the curves."""
+        release = self.counted
+        carried = release.built.count_noise(release.output.counts, release.output.noisy)
+        if carried is None:
+            raise InvalidInputError(f"{release.mechanism} publishes no noisy counts, which survival needs")
+        values = np.asarray(carried.values, dtype=np.float64)
+        shape = (len(self.groups), len(self.bins), 2)
+        cells = int(np.prod(shape))
+        return SurvivalPosterior(
+            self.bins,
+            values[:cells].reshape(shape),
+            carried.noise,
+            n=release.n,
+            apart=values[cells:].tolist(),
+            total_prior=None if release.total_prior is None else LogUniform(*release.total_prior),
+        )
+
+    @property
+    def _usual(self) -> SurvivalDraws:
+        return self.posterior.usual
+
+    def _rows(self, low: FloatArray, high: FloatArray) -> list[Row]:
+        curves, times = self._usual.curves, self._usual.times
+        parts = (curves.mean(axis=0), curves.std(axis=0), low, high)
+        rows = []
+        for g, group in enumerate(self.groups):
+            for time, mean, sd, left, right in zip(times, *(part[g] for part in parts), strict=True):
+                name = f"{group} · beyond {time:g}" if group else f"beyond {time:g}"
+                rows.append(Row(name, float(mean), float(sd), float(left), float(right), share=True))
+        return rows
+
+    @cache_by_level
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """Return the curve at the end of each bin but the last, with pointwise intervals, group after group.
+
+        Parameters
+        ----------
+        level : float
+            The probability of each interval.
+
+        Returns
+        -------
+        list of Row
+        """
+        return self._rows(*self._usual.interval(self._usual.curves, level))
+
+    @cache_by_level
+    def band(self, level: float = 0.95) -> list[Row]:
+        """Return the same rows with bands that hold the whole curve of a group with this probability.
+
+        Parameters
+        ----------
+        level : float
+            The probability that a band holds the whole curve.
+
+        Returns
+        -------
+        list of Row
+
+        Examples
+        --------
+        >>> import discreet
+        >>> people = {"days": [100 + i % 700 for i in range(500)], "status": ["alive", "dead"] * 250}
+        >>> schema = discreet.Schema({"days": (0, 1000), "status": ["alive", "dead"]}, n=500)
+        >>> curve = discreet.survival(people, "days", "status", schema=schema, bins=10, epsilon=1)
+        >>> curve.band(0.9)[0].low <= curve.rows(0.9)[0].low
+        True
+        """
+        return self._rows(*self._usual.band(level))
+
+    def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
+        """Draw the curves from their posterior, group after group.
+
+        Parameters
+        ----------
+        size : int
+            The number of draws.
+        seed : int, optional
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        array of shape (size, len(names))
+        """
+        return self.posterior.draws(size, seed).curves.reshape(size, -1)
+
+    def median(self, level: float = 0.95) -> list[Row]:
+        """Return the median time to the event of each group, and its interval.
+
+        The estimate is the median of the posterior; an end is infinite where the curve may not fall to one
+        half before the last bin.
+
+        Parameters
+        ----------
+        level : float
+            The probability of each interval.
+
+        Returns
+        -------
+        list of Row
+        """
+        drawn = self._usual.quantile(0.5)
+        low, high = self._usual.interval(drawn, level)
+        middle = np.quantile(drawn, 0.5, axis=0, method="inverted_cdf")
+        numbers = zip(self.groups, middle, low, high, strict=True)
+        return [Row(group or "all", float(m), None, float(a), float(b)) for group, m, a, b in numbers]
+
+    def restricted_mean(self, until: float | None = None, level: float = 0.95) -> list[Row]:
+        """Return the mean time up to ``until`` of each group, then the differences from the first group.
+
+        Parameters
+        ----------
+        until : float, optional
+            Where time is cut off: the start of the last bin unless it is given.
+        level : float
+            The probability of each interval.
+
+        Returns
+        -------
+        list of Row
+
+        Raises
+        ------
+        InvalidInputError
+            If ``until`` is not within the bins but the last.
+        """
+        drawn = self._usual.restricted_mean(until)
+        names = [group or "all" for group in self.groups]
+        return self._compare(drawn, names, level)
+
+    def difference(self, time: float, level: float = 0.95) -> list[Row]:
+        """Return the share that survives beyond a time in each group, then the differences from the first.
+
+        Parameters
+        ----------
+        time : float
+            One of the times of the curve.
+        level : float
+            The probability of each interval.
+
+        Returns
+        -------
+        list of Row
+
+        Raises
+        ------
+        InvalidInputError
+            If the curve has no such time.
+        """
+        place = np.flatnonzero(np.isclose(self._usual.times, time))
+        if not len(place):
+            times = ", ".join(f"{t:g}" for t in self._usual.times)
+            raise InvalidInputError(f"must be one of: {times}", parameter="time", value=time)
+        names = [group or "all" for group in self.groups]
+        return self._compare(self._usual.curves[..., place[0]], names, level)
+
+    def _compare(self, drawn: FloatArray, names: list[str], level: float) -> list[Row]:
+        """Return rows of draws of each group, and of what each has more than the first."""
+        names = names + [f"{name} − {names[0]}" for name in names[1:]]
+        drawn = np.concatenate([drawn, drawn[:, 1:] - drawn[:, :1]], axis=1)
+        low, high = self._usual.interval(drawn, level)
+        numbers = zip(names, drawn.mean(axis=0), drawn.std(axis=0), low, high, strict=True)
+        return [Row(name, float(m), float(sd), float(a), float(b)) for name, m, sd, a, b in numbers]
+
+    def log_rank(self) -> LogRank:
+        """Return the log-rank test of equal survival in all groups, which accounts for the noise.
+
+        Returns
+        -------
+        LogRank
+
+        Raises
+        ------
+        InvalidInputError
+            If there is only one group.
+        """
+        if len(self.groups) < 2:
+            raise InvalidInputError("log_rank compares groups: ask for survival with by=COLUMN")
+        return LogRank(*self._usual.log_rank())
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return medians and restricted means for the report.
+
+        Returns
+        -------
+        tuple of Table
+        """
+        last = self._usual.edges[-1]
+        parts = (("Median time", self.median()), (f"Mean time up to {last:g}", self.restricted_mean()))
+        header = (self.by or "group", "estimate and 95 % interval")
+        return tuple(
+            Table(
+                header,
+                tuple((r.name, with_interval(r.mean, r.low or 0.0, r.high or 0.0)) for r in rows),
+                name,
+            )
+            for name, rows in parts
+        )
+
+    @property
+    def heading(self) -> str:
+        return self.time
+
+    def words(self) -> Words:
+        first = self.counted.words()
+        by = "" if self.by is None else f" by {self.by}"
+        facts = (("Time bins", f"{len(self.edges) - 1} from {self.edges[0]:g} to {self.edges[-1]:g}"),)
+        return Words(
+            headline=f"Private survival curve of {self.time}{by}",
+            name=f"Survival by {self.time}{by}",
+            facts=(*facts, *(fact for fact in first.facts if fact[0] in ("Records", "Mechanism"))),
+            reading=(_READING,),
+        )
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> Self:
+        """Read the curves from the content of their document.
+
+        Parameters
+        ----------
+        content : mapping
+            JSON values, as :meth:`content` returns them.
+
+        Returns
+        -------
+        SurvivalAnswer
+
+        Raises
+        ------
+        ValueError
+            If the counts are of another kind.
+        """
+        counted = load_answer(json.dumps(content["counted"]))
+        if not isinstance(counted, Release) or not isinstance(content["whole"], bool):
+            raise ValueError("its counts are of another kind")
+        by = content["by"]
+        return cls(
+            time=str(content["time"]),
+            by=None if by is None else str(by),
+            edges=tuple(map(float, content["edges"])),
+            whole=content["whole"],
+            counted=counted,
+            guarantee=Guarantee.from_dict(content["guarantee"]),
+        )
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "time": self.time,
+            "by": self.by,
+            "edges": list(self.edges),
+            "whole": self.whole,
+            "counted": self.counted.document(),
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    def check_parts(self) -> None:
+        """Refuse a document whose counts do not fit its bins."""
+        super().check_parts()
+        axes = self.counted.axes or {}
+        names = [name for name in (self.by, self.time) if name is not None]
+        if list(axes)[:-1] != names or len(axes[self.time]) != len(self.bins):
+            raise ValueError("the counts are not those of the bins")
+        if len(list(axes.values())[-1]) != 2:
+            raise ValueError("the event has other than two values")
+
+    def cost(self) -> Guarantee:
+        """Return the cost of the counts, from which the curves are computed."""
+        return self.counted.cost()
