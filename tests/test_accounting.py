@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import Guarantee, Odometer, compose, parallel
+from discreet import Guarantee, compose
 from discreet._declarations import Relation
 from discreet.errors import BudgetExceededError, InvalidInputError, NotPrivateError
 from discreet.privacy.composite_curves import Composed
+from discreet.privacy.composition import Odometer, parallel
 from discreet.privacy.curves import Gaussian
 
 HALF = Guarantee(Fraction(1, 2))

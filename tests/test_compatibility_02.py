@@ -245,7 +245,7 @@ def test_what_protects_near_records_does_not_mix(opened: Any) -> None:
     with pytest.raises(InvalidInputError, match="different relations"):
         discreet.compose([near, pure])
     with pytest.raises(InvalidInputError, match="within its part"):
-        discreet.parallel([near, near])
+        discreet.privacy.composition.parallel([near, near])
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,7 @@ from discreet.planning.plan import plan as plan
 from discreet.posterior_sampling._public import plan_public as plan_public
 from discreet.posterior_sampling.family import Family as Family
 from discreet.posterior_sampling.sampler import posterior_sampler as posterior_sampler
-from discreet.privacy.composition import Odometer as Odometer
 from discreet.privacy.composition import compose as compose
-from discreet.privacy.composition import parallel as parallel
 from discreet.privacy.guarantee import Guarantee as Guarantee
 from discreet.questions._asking import acknowledge_large_delta as acknowledge_large_delta
 from discreet.questions.draw import Draw as Draw
