@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
 import shorthand
 from discreet import Guarantee, Ledger
+from discreet._cli import app
 from discreet._declarations import Relation
 from discreet.errors import (
     BudgetExceededError,
@@ -37,6 +39,7 @@ from discreet.errors import (
 from discreet.ledger import Budget, book, budgets
 from discreet.ledger import _chain as chain
 from discreet.ledger import _store as store
+from discreet.privacy.composition import compose
 from discreet.privacy.curves import Gaussian
 from effort import processor_seconds
 from evidence import drivers
@@ -1100,3 +1103,36 @@ def test_an_account_keeps_its_unit(tmp_path: Path) -> None:
         account = ledger.show("people")
         assert account.unit == "patient"
         assert type(account).from_dict(account.to_dict()) == account
+
+
+def test_thirty_mixed_charges_together_cost_less_than_their_sum(tmp_path: Path) -> None:
+    shares, sums = Guarantee(Fraction(1, 10)), Guarantee(Fraction(1, 10), exact_delta=Fraction(1, 10**9))
+    noisy = Guarantee(Fraction(1, 5), exact_delta=Fraction(1, 10**8), curve=Gaussian(Fraction(1, 1000)))
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.create("survey", epsilon=5, delta="1e-6")
+        assert ledger.together("survey") is None
+        for guarantee in [shares, sums, noisy] * 10:
+            ledger.spend("survey", guarantee, lambda: "", plan={})
+        whole, spent = ledger.together("survey"), ledger.show("survey").spent
+    assert whole is not None
+    assert spent.epsilon == 4
+    assert whole.exact_epsilon == spent.epsilon
+    assert whole.exact_delta == spent.delta
+    tight = whole.epsilon_at(1e-6)
+    assert tight == compose([shares, sums, noisy], 10).epsilon_at(1e-6)
+    # By hand: 20 losses of ±0.1 have variance below 0.2 and drift 2 tanh(0.05), the Gaussian ones variance 0.01 and
+    # drift 0.005; a normal law with these moments has its quantile at 1e-6 near 4.75 deviations.
+    assert 1.5 < tight < 2.5
+
+
+def test_the_sum_and_the_tight_figure_are_both_shown(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.create("survey", epsilon=5, delta="1e-6")
+        for _ in range(30):
+            ledger.spend("survey", Guarantee(Fraction(1, 10)), lambda: "", plan={})
+    call = ["ledger", "show", "survey", "--ledger", str(tmp_path / "ledger.db")]
+    shown = CliRunner().invoke(app, call).stdout
+    assert "ε = 3" in shown
+    assert "ε = 2.346 at δ = 1e-6" in shown
+    told = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
+    assert told["together"]["epsilon"] == pytest.approx(2.346, abs=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import tomllib
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    add_commands(app, show=_show, run=_run, split=_split, report=_report)
+    add_commands(app, show=_show, run=_run, split=_split, report=_report, statement=_statement)
     add_commands(
         app, schema=_schema, check=_check, audit=_audit, mechanisms=_mechanisms, version=show_version
     )
@@ -189,6 +190,52 @@ def _report(
             answer = _with_receipt(answer, text, ledger)
         write(report(answer, title=title))
     note(f"Saved to {out}")
+
+
+def _statement(
+    file: Annotated[Path, typer.Argument(help="The document of a study: study.json.")],
+    out: Annotated[Path, typer.Option(help="Folder for deployment.yaml and review.html.")],
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the software cannot know: a .toml file of the registry's fields.", metavar="FILE"
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """State for a regulator what a study released: a registry record, and a page for review.
+
+    The record follows the public registry of deployments of differential privacy. It is written once
+    its required fields are filled; the page marks what a person still has to answer.
+    """
+    from discreet._documents.study import StudyResult
+    from discreet._reporting import statement
+
+    _, result = _read(file)
+    if not isinstance(result, StudyResult):
+        raise InvalidInputError(f"{file.name!r} is one release: a statement is about the document of a study")
+    told: dict[str, Any] = {}
+    if about is not None:
+        with file_problems("--about", about, "read"):
+            text = about.read_text("utf-8")
+        try:
+            told = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidInputError(f"--about {about.name!r} is not TOML: {error}") from None
+    record, missing = statement.registry_record(result, told)
+    page = statement.review_page(result, told)
+    with file_problems("--out", out, "written"):
+        out.mkdir(exist_ok=True)
+    with new_file(out / "review.html", force, "--out") as write:
+        write(page)
+    note(f"Saved to {out / 'review.html'}")
+    if missing:
+        names = ", ".join(missing)
+        note(f"No record yet: fill in {names} in a .toml file, and name it by --about")
+        return
+    with new_file(out / "deployment.yaml", force, "--out") as write:
+        write(statement.as_yaml(record))
+    note(f"Saved to {out / 'deployment.yaml'}: a draft of tier {record['tier']}")
 
 
 def _with_receipt(answer: Any, text: str, url: str) -> Any:

@@ -29,12 +29,13 @@ from discreet._cli.console import (
     print_table,
 )
 from discreet._declarations import Relation
-from discreet._text import nearest
+from discreet._text import amount, nearest
 from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from discreet.ledger import Account
     from discreet.ledger._chain import Entry
+    from discreet.privacy.guarantee import Guarantee
 
 Name = Annotated[str, typer.Argument(help="The dataset.")]
 Epsilon = Annotated[str | None, typer.Option(help="Pure epsilon, or that of (epsilon, delta): 1 or 1/2.")]
@@ -112,7 +113,7 @@ def _show(
     """Show cap, spent and remaining budget."""
     with _open(ledger) as book:
         if dataset is not None:
-            _print_account(book.show(dataset), as_json)
+            _print_account(book.show(dataset), as_json, book.together(dataset))
             return
         accounts = [book.show(name) for name in book.datasets()]
     if as_json:
@@ -279,14 +280,28 @@ def _export(
         note(f"Saved to {out}")
 
 
-def _print_account(account: Account, as_json: bool) -> None:
+def _print_account(account: Account, as_json: bool, whole: Guarantee | None = None) -> None:
+    together = {}
+    if whole is not None:
+        delta = float(account.cap.delta or 1e-6)
+        together = {"epsilon": whole.quick_epsilon_at(delta), "delta": delta}
     if as_json:
-        print_json(account.to_dict())
+        print_json(account.to_dict() | ({"together": together} if together else {}))
         return
     rows = [
         ["cap", str(account.cap)],
         ["spent", str(account.spent)],
         ["remaining", str(account.remaining)],
+        *(
+            [
+                [
+                    "together",
+                    f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}, if fixed beforehand",
+                ]
+            ]
+            if together
+            else []
+        ),
         ["relation", account.relation],
         *([] if account.unit is None else [["unit", account.unit]]),
         ["entries", str(account.entries)],

@@ -119,7 +119,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
     if not cited:
         raise InvalidInputError("there is nothing to report yet: ask a question first")
     labels = Labels.of(None if whole is None else whole.schema)
-    headings = {name: _heading(name, question, labels) for name, (_, question) in named.items()}
+    headings = {name: heading_of(name, question, labels) for name, (_, question) in named.items()}
     parts = [_section(headings[name], answer, labels) for name, (answer, _) in named.items()]
     parts.append(_protection(cited, account))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
@@ -128,7 +128,11 @@ def _page(result: Any, title: str | None, day: date) -> str:
     parts += [_method(headings[name], answer, asked) for name, (answer, asked) in named.items()]
     parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
     parts.append("</div>")
-    body = "\n".join(parts)
+    return frame(heading, f"{about} This report holds released values only.", "\n".join(parts))
+
+
+def frame(heading: str, lead: str, body: str) -> str:
+    """Return a whole HTML document that loads nothing and runs no script; ``body`` is HTML already."""
     return (
         "<!DOCTYPE html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}</title>'
@@ -136,7 +140,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<style>\n{_STYLE.read_text('utf-8')}</style></head>\n<body><h1>{escape(heading)}</h1>\n"
-        f"<p>{escape(about)} This report holds released values only.</p>\n"
+        f"<p>{escape(lead)}</p>\n"
         f"{body}\n</body></html>\n"
     )
 
@@ -160,7 +164,7 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
     return {str(name): (answer, {}) for name, answer in named.items()}, None
 
 
-def _heading(name: str, question: Mapping[str, Any], labels: Labels) -> str:
+def heading_of(name: str, question: Mapping[str, Any], labels: Labels) -> str:
     """Return the title of a question; without one what it asks about, in the words of the schema."""
     if "title" in question or "kind" not in question:
         return str(question.get("title", name))
@@ -270,7 +274,7 @@ def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
     if len(answer.guarantee.assumptions):
         details["Assumed"] = "; ".join(answer.guarantee.assumptions)
     if answer.guarantee.basis:
-        details["Why it holds"] = _proof(answer.guarantee.basis)
+        details["Why it holds"] = proof_title(answer.guarantee.basis)
     parts = [f"<h3>{escape(heading)}</h3>", facts(details.items(), styled=False)]
     receipt = (
         "none came with this document. If the release was charged to a ledger, its holder can add it: "
@@ -293,11 +297,11 @@ def _promise(guarantee: Guarantee) -> str:
         )
     sentences += [f"Assumed: {escape(assumption)}." for assumption in guarantee.assumptions]
     if guarantee.basis:
-        sentences.append(f"Why it holds: {escape(_proof(guarantee.basis))}.")
+        sentences.append(f"Why it holds: {escape(proof_title(guarantee.basis))}.")
     return '<div class="promise">' + "".join(f"<p>{text}</p>" for text in sentences) + "</div>"
 
 
-def _proof(basis: str) -> str:
+def proof_title(basis: str) -> str:
     """Return a basis with proofs named by their titles, not by paths of the repository."""
 
     return re.sub(

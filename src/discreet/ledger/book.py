@@ -32,6 +32,7 @@ from discreet.ledger import _chain as chain
 from discreet.ledger._chain import Entry, Scope, as_canonical, digest, scope_after
 from discreet.ledger._store import ENTRIES, Store
 from discreet.ledger.budgets import Budget, price_of
+from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 
 
@@ -467,6 +468,41 @@ class Ledger:
         last, entries = self._read(dataset, lambda connection, last: (last, connection.scalar(count) or 0))
         relation, unit = last.scope
         return Account(dataset, str(relation), last.cap, last.spent, entries, last.hash, unit)
+
+    def together(self, dataset: str) -> Guarantee | None:
+        """Compose the guarantees of all charges to a dataset by their exact curves.
+
+        Parameters
+        ----------
+        dataset
+            Name of the dataset.
+
+        Returns
+        -------
+        Guarantee or None
+            What all results together satisfy; ``epsilon_at(delta)`` is often far below the sum of prices that
+            the cap limits. It holds if the prices were fixed before the first result: where they were
+            chosen after seeing results, the sum holds. None without a charge, or where the charges are for
+            different relations or units.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder, Ledger(f"{folder}/ledger.db") as ledger:
+        ...     _ = ledger.create("survey", epsilon=5, delta="1e-6")
+        ...     for _ in range(30):
+        ...         _ = ledger.spend("survey", Guarantee(Fraction(1, 10)), lambda: "", plan={})
+        ...     print(ledger.show("survey").spent, round(ledger.together("survey").epsilon_at(1e-6), 2))
+        ε = 3, δ = 0 2.35
+        """
+        guarantees = [
+            Guarantee.from_dict(entry.guarantee) for entry in self.history(dataset) if entry.guarantee
+        ]
+        try:
+            return compose(guarantees)
+        except InvalidInputError:
+            return None
 
     def history(self, dataset: str) -> list[Entry]:
         """Return all entries of a dataset, oldest first.

@@ -442,19 +442,30 @@ class Guarantee:
         if self.exact_epsilon is None:
             finite = math.isfinite(self.max_order)
             limit = f"finite below order {self.max_order:g}" if finite else "all orders"
-            return f"a Rényi curve, {limit}; ε = {self._at_a_millionth():.4g} at δ = 1e-6 ({self.protects})"
+            return f"a Rényi curve, {limit}; ε = {self.quick_epsilon_at():.4g} at δ = 1e-6 ({self.protects})"
         budget = f"ε = {self.epsilon:g}" + (f", δ = {amount(self.delta)}" if self.exact_delta else "")
         return f"{budget} ({self.protects})"
 
-    def _at_a_millionth(self) -> float:
-        """Return ε at δ = 10⁻⁶, from Rényi divergences where the exact profile takes too long."""
+    def quick_epsilon_at(self, delta: float = 1e-6) -> float:
+        """Return ε at δ, from Rényi divergences where the exact profile takes too long; inf where both do.
+
+        Parameters
+        ----------
+        delta
+            δ, above 0.
+
+        Returns
+        -------
+        float
+            The ε.
+        """
         try:
             if self.effective_curve.work <= _MAX_SECONDS:
-                return self.epsilon_at(1e-6)
+                return self.epsilon_at(delta)
         except TooLargeError:
             pass
         return (
-            self.effective_curve.rdp_epsilon_at(1e-6)
+            self.effective_curve.rdp_epsilon_at(delta)
             if self.effective_curve.work <= 5 * _MAX_SECONDS
             else math.inf
         )
@@ -491,7 +502,7 @@ class Guarantee:
             Relation.REPLACE_NEARBY: f"Replacing any one record by another {self.unit or 'near by'}",
         }[self.relation]
         if self.exact_epsilon is None:
-            epsilon = self._at_a_millionth()
+            epsilon = self.quick_epsilon_at()
             if math.isinf(epsilon) and self.effective_curve.work > _MAX_SECONDS:
                 return f"{who} changes the probabilities of outputs as its curve says, which is long."
             exact, delta = Fraction(1), Fraction(1, 10**6)
