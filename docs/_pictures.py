@@ -109,7 +109,7 @@ def posterior_draws() -> Figure:
 def logistic() -> Figure:
     """What a chain of T steps loses, and what further draws of the same sharpness would cost."""
     figure, left, right = panels()
-    public: dict[str, Any] = {"method": "diffuse", "n": 569, "dimension": 31, "prior_precision": 1.0}
+    public: dict[str, Any] = {"method": "diffused", "n": 569, "dimension": 31, "prior_precision": 1.0}
     public["norm_squared"] = Fraction(5, 4)
     target: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
     whole = draw_design(**public, **target)

@@ -50,7 +50,7 @@ def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
     return rows * np.where(rng.random(n) < 1 / (1 + np.exp(-rows @ slope)), 1.0, -1.0)[:, None]
 
 
-def make(method: str = "diffuse", **changes: Any) -> DrawDesign:
+def make(method: str = "diffused", **changes: Any) -> DrawDesign:
     settings: dict[str, Any] = {
         "method": method,
         "n": 500,
@@ -69,7 +69,7 @@ def make(method: str = "diffuse", **changes: Any) -> DrawDesign:
 @pytest.mark.parametrize(
     "target", [{"epsilon": 1, "delta": "1e-6"}, {"epsilon": "0.1", "delta": 1e-8}], ids=str
 )
-@pytest.mark.parametrize("method", ["diffuse", "concentrated"])
+@pytest.mark.parametrize("method", ["diffused", "concentrated"])
 def test_target_is_met_and_not_overshot(method: str, target: dict[str, Any]) -> None:
     made = make(method, **target)
     reached, wanted = (
@@ -79,7 +79,7 @@ def test_target_is_met_and_not_overshot(method: str, target: dict[str, Any]) -> 
     # A chain is a little wider than the posterior for which ρ and m are made, and so a little more private.
     assert 0.6 * wanted < reached <= wanted
     assert made.guarantee.exact_delta == Fraction(str(target["delta"]))
-    assert (made.precision == 1.0) == (method == "diffuse")
+    assert (made.precision == 1.0) == (method == "diffused")
     assert (made.weight == 1.0) == (method == "concentrated")
     assert FLOATS in made.guarantee.assumptions
 
@@ -170,7 +170,7 @@ def test_the_grid_is_a_power_of_two_of_the_prior_s_width(precision: float) -> No
         ({"epsilon": -1}, "epsilon=-1"),
         ({"prior_precision": 0}, "prior_precision=0 must be a positive number"),
         ({"prior_precision": "weak"}, "prior_precision='weak'"),
-        ({"method": "diffused"}, "method='diffused' must be one of 'diffuse'"),
+        ({"method": "diffuse"}, "method='diffuse' must be one of 'diffused'"),
         ({"draws": 0}, "draws=0 must be at least 1"),
         ({"steps": 0}, "steps=0"),
         ({"prior_precision": 1e-9}, "is too weak"),

@@ -33,7 +33,7 @@ from discreet.regression._newton.fit import Fit
 from discreet.regression.release import LogisticRelease
 from pace import now_or_slow
 
-TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "method": "diffuse"}
+TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "method": "diffused"}
 SUMS: dict[str, Any] = {"epsilon": 3, "delta": "1e-6", "bounds": (-0.2, 0.2)}
 
 # Every check of scikit-learn is run, on seeded fits: repeatability is part of what the checks ask for. With
@@ -48,7 +48,7 @@ CHECKED = [
     PrivatePoissonRegression(
         epsilon=5000, delta=1e-5, bounds=(-10, 10), target_bounds=(0, 30), random_state=0
     ),
-    PrivateLogisticRegression(method="diffuse", epsilon=100, delta=1e-5, norm_bound=3, random_state=0),
+    PrivateLogisticRegression(method="diffused", epsilon=100, delta=1e-5, norm_bound=3, random_state=0),
     PrivateLogisticRegression(
         method="concentrated",
         epsilon=500,
@@ -58,7 +58,7 @@ CHECKED = [
         multi_class="ovr",
         random_state=0,
     ),
-    PrivateLogisticRegression(method="diffuse", epsilon=100, delta=1e-5, norm_bound=3),
+    PrivateLogisticRegression(method="diffused", epsilon=100, delta=1e-5, norm_bound=3),
     BoundedScaler(-10, 10),
 ]
 
@@ -148,7 +148,7 @@ def test_the_release_holds_public_values_and_draws_only(cancer: tuple[np.ndarray
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("method", ["newton", "diffuse", "concentrated"])
+@pytest.mark.parametrize("method", ["newton", "diffused", "concentrated"])
 def test_it_learns(cancer: tuple[np.ndarray, np.ndarray], method: str) -> None:
     bounds = (-0.2, 0.2) if method == "newton" else None
     model = PrivateLogisticRegression(epsilon=20, delta="1e-6", method=method, bounds=bounds, random_state=3)
@@ -204,12 +204,12 @@ def test_names_of_columns(cancer: tuple[np.ndarray, np.ndarray]) -> None:
 def test_several_classes_share_the_budget() -> None:
     rows, labels = load_digits(return_X_y=True)
     model = PrivateLogisticRegression(
-        method="diffuse", epsilon=10, delta="1e-6", multi_class="ovr", random_state=0
+        method="diffused", epsilon=10, delta="1e-6", multi_class="ovr", random_state=0
     )
     model.fit(rows / 60, labels)
     assert model.coef_.shape == (10, 64)
     assert model.score(rows / 60, labels) > 0.7
-    single = PrivateLogisticRegression(method="diffuse", epsilon=10, delta="1e-6", random_state=0).fit(
+    single = PrivateLogisticRegression(method="diffused", epsilon=10, delta="1e-6", random_state=0).fit(
         rows / 60, labels == 1
     )
     assert model.design_.weight == pytest.approx(single.design_.weight / math.sqrt(10), rel=1e-6)
@@ -227,16 +227,15 @@ def test_models_of_several_classes_have_noise_of_their_own() -> None:
 
 
 def test_draws_show_their_price() -> None:
-    model = PrivateLogisticRegression(method="diffuse", epsilon=1, delta="1e-6")
+    model = PrivateLogisticRegression(method="diffused", epsilon=1, delta="1e-6")
     assert model.price(1).epsilon == pytest.approx(1, rel=1e-6)
     four = model.price(4)
     assert four.epsilon == pytest.approx(2.15, abs=0.05)
     assert four.mu == pytest.approx(2 * (model.price(1).mu or 0))
-    shared = PrivateLogisticRegression(method="diffuse", epsilon=1, delta="1e-6", draws=4)
+    shared = PrivateLogisticRegression(method="diffused", epsilon=1, delta="1e-6", draws=4)
     assert shared.price(4).epsilon == pytest.approx(1, rel=1e-6)
-    assert PrivateLogisticRegression(method="diffuse", epsilon=1, order=10).price(3).rdp(10) == pytest.approx(
-        3
-    )
+    by_order = PrivateLogisticRegression(method="diffused", epsilon=1, order=10)
+    assert by_order.price(3).rdp(10) == pytest.approx(3)
 
 
 def test_the_constant_column_is_inside_the_bound(cancer: tuple[np.ndarray, np.ndarray]) -> None:
@@ -393,7 +392,7 @@ def test_settings_that_depend_on_the_data_are_refused(name: str) -> None:
 
 def test_tiny_epsilon_warns(cancer: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.warns(NoiseWarning, match="of the prior's standard deviations"):
-        PrivateLogisticRegression(method="diffuse", epsilon="0.0001", delta="1e-6").fit(*cancer)
+        PrivateLogisticRegression(method="diffused", epsilon="0.0001", delta="1e-6").fit(*cancer)
 
 
 # Transformers.

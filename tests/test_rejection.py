@@ -33,7 +33,7 @@ REACH = 8.0
 
 
 def design(n: int, dimension: int, **settings: Any) -> DrawDesign:
-    target: dict[str, Any] = {"epsilon": 20, "delta": "1e-6", "method": "diffuse", "sampler": "rejection"}
+    target: dict[str, Any] = {"epsilon": 20, "delta": "1e-6", "method": "diffused", "sampler": "rejection"}
     return draw_design(
         n=n,
         dimension=dimension,
@@ -284,7 +284,7 @@ def test_a_fit_says_how_it_was_drawn() -> None:
     rng = np.random.default_rng(1)
     rows, labels = rng.uniform(-1, 1, (60, 2)), rng.integers(0, 2, 60)
     asked: dict[str, Any] = {
-        "method": "diffuse",
+        "method": "diffused",
         "epsilon": 1,
         "delta": "1e-6",
         "classes": (0, 1),

@@ -17,7 +17,7 @@ import discreet
 import shorthand
 from discreet._registry import MECHANISMS
 from discreet._reporting.figures import _ticks
-from discreet._reporting.report import report
+from discreet._reporting.report import meaning, report
 from discreet.answers.release import Release
 from discreet.errors import FileError, InvalidInputError
 from discreet.posterior_sampling.sample import DRAW_METHODS
@@ -63,6 +63,14 @@ def test_every_part_that_a_board_needs() -> None:
 def test_the_best_guess_in_words(epsilon: float, right: int) -> None:
     assert right == math.ceil(100 * math.exp(epsilon) / (1 + math.exp(epsilon)))
     assert f"at most {right} times in 100" in report(survey(epsilon))
+
+
+def test_the_table_of_suspicions_is_rounded_up_as_the_sentence() -> None:
+    plain = meaning(discreet.Guarantee("0.5"))
+    assert plain is not None
+    assert "at most 63 times in 100" in plain.sentence
+    assert plain.suspicions == ((0.01, 0.017), (0.1, 0.16), (0.5, 0.63), (0.9, 0.94))
+    assert plain.unlucky == ""
 
 
 def test_what_is_not_private_is_an_alarm() -> None:

@@ -714,7 +714,7 @@ def test_the_address_says_everything_and_fragments_push_it(inside: Browser) -> N
         ("/plan?kind=mean&column=smoker", "declared as a category"),
         ("/plan?kind=regress&formula=hours+~+aeg&delta=1e-6", "aeg"),
         ("/audit?n=151", "150"),
-        ("/audit?prior=1,1,1,1,1,1", "5 levels"),
+        ("/audit?prior=1,1,1,1,1,1", "5 values"),
         ("/audit?mechanism=../x", "must be one of"),
         ("/audit?prior=1,1,1&n=15&epsilon=0.01", "from ε = 0.05 on"),
         ("/ledger?dataset=surveys", "survey"),

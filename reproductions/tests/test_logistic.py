@@ -52,7 +52,7 @@ from statistical.goodness import ALPHA
 RNG = np.random.default_rng(6)
 TARGET: dict[str, Any] = {"epsilon": 3, "delta": "1e-6"}
 DESIGN: dict[str, Any] = {
-    **TARGET, "method": "diffuse", "sampler": "rejection", "dimension": 3, "norm_squared": Fraction(1),
+    **TARGET, "method": "diffused", "sampler": "rejection", "dimension": 3, "norm_squared": Fraction(1),
     "prior_precision": 1.3,
 }  # fmt: skip
 
@@ -79,7 +79,7 @@ def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
     return rows * np.where(rng.random(n) < 1 / (1 + np.exp(-rows @ slope)), 1.0, -1.0)[:, None]
 
 
-def make(sampler: str = "rejection", method: str = "diffuse", **changes: Any) -> ExactDesign:
+def make(sampler: str = "rejection", method: str = "diffused", **changes: Any) -> ExactDesign:
     settings: dict[str, Any] = {
         "method": method,
         "sampler": sampler,
@@ -95,7 +95,7 @@ def make(sampler: str = "rejection", method: str = "diffuse", **changes: Any) ->
 
 def chain(step: float, steps: int, **changes: Any) -> DrawDesign:
     """The package's own chain, with other steps than its own."""
-    settings = {"method": "diffuse", "prior_precision": 1.0, "epsilon": 1, "delta": "1e-6"}
+    settings = {"method": "diffused", "prior_precision": 1.0, "epsilon": 1, "delta": "1e-6"}
     made = draw_design(**{**settings, "norm_squared": Fraction(1), **changes})  # type: ignore[arg-type]
     return replace(made, step=step, steps=steps)
 
@@ -106,7 +106,7 @@ def curvature(made: DrawDesign) -> float:
 
 
 @pytest.mark.parametrize("target", [{}, {"epsilon": "0.1", "delta": 1e-8}], ids=str)
-@pytest.mark.parametrize("method", ["diffuse", "concentrated"])
+@pytest.mark.parametrize("method", ["diffused", "concentrated"])
 @pytest.mark.parametrize("sampler", ["rejection", "proximal"])
 def test_target_is_met_and_not_overshot(sampler: str, method: str, target: dict[str, Any]) -> None:
     made = make(sampler, method, **target)
@@ -309,7 +309,7 @@ def test_moments_of_a_coarse_chain_are_within_the_stated_bias() -> None:
     """
     signed = rows_of(100, 3, 8)
     made = draw_design(
-        method="diffuse", n=100, dimension=3, norm_squared=Fraction(1), prior_precision=1.0, epsilon=8,
+        method="diffused", n=100, dimension=3, norm_squared=Fraction(1), prior_precision=1.0, epsilon=8,
         delta="1e-6",
     )  # fmt: skip
     assert made.step == pytest.approx(min(1 / (2 * curvature(made)), 0.02))

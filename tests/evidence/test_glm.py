@@ -30,7 +30,7 @@ def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> DrawDesign:
     """The design of one draw at (1, 10⁻⁶), used for many: a law is compared here, and nothing is released."""
     make = draw_design if sampler == "langevin" else partial(exact_design, sampler=sampler)
     one = make(
-        method="diffuse",
+        method="diffused",
         n=len(signed),
         dimension=signed.shape[1],
         norm_squared=NORM_SQUARED,

@@ -302,7 +302,7 @@ def _check(
 
 
 def _audit(
-    mechanism: Annotated[str, typer.Argument(help="See `discreet mechanisms`.")],
+    mechanism: Annotated[str, typer.Argument(help="Its name: the command mechanisms lists them.")],
     prior: Prior,
     n: Annotated[int, typer.Option("--n", help="Number of records.")],
     epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],

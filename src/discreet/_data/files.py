@@ -408,7 +408,7 @@ def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) ->
         )
     with files.named_in_errors(), connect() as connection:
         starts = files.starts()
-        if len(starts) > 1:  # an empty part of a data set is no mistake; an empty file may be
+        if len(starts) > 1:  # an empty part of a dataset is no mistake; an empty file may be
             full = tuple(path for path, start in starts.items() if start)
             files = replace(files, paths=full or files.paths[:1])
         if files.ending == ".parquet":

@@ -198,7 +198,7 @@ def curve(
     logarithmic: bool = False,
 ) -> str:
     """Return a falling curve as SVG; ``marked`` is a position across, ``floor`` a lower bound."""
-    left, right, top, bottom = 52.0, _RIGHT, 12.0, 200.0
+    left, right, top, bottom = 52.0, _RIGHT, 28.0, 216.0
     place: Callable[[float], float] = math.log10 if logarithmic else float
     low, high = place(min(x)), place(max(x))
     ticks = [tick for tick in _ticks(0.0, max([*y, floor or 0.0]) or 1.0) if tick >= 0]
@@ -223,7 +223,7 @@ def curve(
     marks.append(
         f'<text x="{(left + right) / 2:.0f}" y="{bottom + 36}" text-anchor="middle">{escape(axes[0])}</text>'
     )
-    marks.append(f'<text x="{left}" y="{top - 2}">{escape(axes[1])}</text>')
+    marks.append(f'<text x="{left}" y="{top - 14}">{escape(axes[1])}</text>')
     if floor is not None:
         at = f'x1="{left}" x2="{right}" y1="{up(floor):.1f}" y2="{up(floor):.1f}"'
         marks.append(f'<line {at} stroke="currentColor" stroke-dasharray="4 3" stroke-opacity=".6"/>')

@@ -54,8 +54,8 @@ class Meaning:
     def sentence(self) -> str:
         """The promise in plain words."""
         return (
-            f"Suppose somebody knows {self.rest} and cannot decide between two equally plausible versions of "
-            "what is left. Without this release they would guess right 50 times in 100; with it, at most "
+            f"Suppose somebody knows {self.rest}, and cannot decide between two equally plausible versions "
+            "of what is left. Without this release they would guess right 50 times in 100; with it, at most "
             f"{self.right} times in 100."
         )
 
@@ -71,11 +71,18 @@ class Meaning:
 
     @property
     def suspicions(self) -> tuple[tuple[float, float], ...]:
-        """Pairs of a probability before, and the largest possible probability afterwards."""
+        """Pairs of a probability before, and the largest possible one afterwards, rounded up as the sentence.
+
+        From 10 % on to whole percents, below to tenths.
+        """
         if self.factor is None:
             return ()
         odds = {before: self.factor * before / (1 - before) for before in (0.01, 0.1, 0.5, 0.9)}
-        return tuple((before, after / (1 + after)) for before, after in odds.items())
+        after = {before: each / (1 + each) for before, each in odds.items()}
+        units = {before: 100 if share >= 0.1 else 1000 for before, share in after.items()}
+        return tuple(
+            (before, math.ceil(share * units[before]) / units[before]) for before, share in after.items()
+        )
 
 
 def meaning(guarantee: Guarantee) -> Meaning | None:

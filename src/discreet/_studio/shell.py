@@ -50,16 +50,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, words=words, whole="{:,}".format)
+    environment.filters.update(words=words, whole="{:,}".format)
     environment.globals.update(drawing=drawing)
     return environment
-
-
-def percent(value: float) -> str:
-    """Return a share as text, such as 12.3 %, with more digits near 0 and 1."""
-    distance = min(value, 1 - value)
-    digits = 1 if distance >= 0.001 or distance <= 0 else 3
-    return f"{100 * value:.{digits}f} %"
 
 
 @dataclass(frozen=True)

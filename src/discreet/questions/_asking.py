@@ -156,16 +156,16 @@ def check_delta(guarantee: Guarantee, n: Any) -> None:
     delta = guarantee.exact_delta
     if not guarantee.is_private or _large_delta_allowed.get():
         return
-    wayout = "or acknowledge it: with discreet.acknowledge_large_delta(): … (--acknowledge-large-delta)"
+    hint = "a larger one has to be acknowledged (acknowledge_large_delta)"
     if isinstance(n, int) and n and delta * n >= 1:
         raise InvalidInputError(
             f"delta={amount(delta)} is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen "
-            f"at random would satisfy it. Choose delta far below 1/n, {wayout}"
+            f"at random would satisfy it. Choose delta far below 1/n; {hint}"
         )
     if delta > LARGEST_DELTA:
         raise InvalidInputError(
             f"delta={amount(delta)} is above {amount(LARGEST_DELTA)}: with that probability anything may be "
-            f"published. Choose delta far below one over the number of records, such as 1e-6, {wayout}"
+            f"published. Choose delta far below one over the number of records, such as 1e-6; {hint}"
         )
 
 

@@ -499,7 +499,7 @@ class LogisticDraw(Request):
             epsilon=asked.epsilon,
             delta=asked.delta,
             order=options.get("order"),
-            method={"diffused": "diffuse"}.get(asked.method, asked.method),
+            method=asked.method,
             prior_precision=options.get("prior_precision", 1.0),
             draws=asked.draws,
             sampler=options.get("sampler", "auto"),

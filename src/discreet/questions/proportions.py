@@ -78,7 +78,7 @@ class Proportions(Question):
     )
     mechanism: str = parameter(
         TEXT,
-        "See `discreet mechanisms`; auto chooses by a rule.",
+        "How noise is added to the counts; auto chooses by a rule from public values alone.",
         default="auto",
         choices=lambda: ("auto", *MECHANISMS),
         kw_only=True,

@@ -5,7 +5,7 @@ with y = ±1 enters only as its *signed row* v = y·x: ℓ(w) = log(1 + e^{−v�
 most Δ = 2ρc. T steps w ← w − η∇U(w) + √(2η) ξ from w₀ ~ N(0, I/m), η ≤ 2/(m + M), M = m + ρnc²/4, are μ_T-GDP
 with μ_T² = (Δ²/m)(1 − ηm/2)(1 − k^T)/(1 + k^T), k = 1 − ηm, for **any** T (Bok, Su and Altschuler 2024).
 
-``diffuse`` lowers ρ, ``concentrated`` raises m, ``direct`` takes both as given, until Δ²/m, that of a draw
+``diffused`` lowers ρ, ``concentrated`` raises m, ``direct`` takes both as given, until Δ²/m, that of a draw
 from the posterior itself, meets the target. All is decided before the rows are seen: ``proofs/logistic.md``.
 """
 
@@ -28,7 +28,7 @@ from discreet.privacy.curves import Curve, Gaussian, Target
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._doubles import DoubleNoise
 
-METHODS = ("diffuse", "concentrated", "direct")
+METHODS = ("diffused", "concentrated", "direct")
 SAMPLERS = ("auto", "rejection", "langevin")
 EXACT_BASIS = "exact posterior draw, rounded to a grid (Gopi, Lee and Liu 2022; proofs/logistic.md)"
 CHAIN_BASIS = "noisy gradient steps of any length (Bok, Su and Altschuler 2024; proofs/logistic.md)"
@@ -240,7 +240,7 @@ def scalings(
     needed = 4 * norm_squared / square
     if needed <= Fraction(precision):
         return 1.0, precision
-    if method == "diffuse":
+    if method == "diffused":
         weight = _root_down(square * Fraction(precision) / (4 * norm_squared))
         if weight == 0 or weight * float(norm_squared) == 0:
             raise InvalidInputError(
@@ -253,7 +253,7 @@ def scalings(
     raise InvalidInputError(
         f"is too weak for {target} when every record counts in full: "
         f"prior_precision={reached:.6g} reaches it. method='concentrated' raises it to that, and "
-        "method='diffuse' keeps it and lets each record count for less",
+        "method='diffused' keeps it and lets each record count for less",
         parameter="prior_precision",
         value=precision,
     )

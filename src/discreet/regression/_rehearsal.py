@@ -35,7 +35,7 @@ def simulate_fit(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
-    """(a fit to made-up records, what its widths are to be multiplied by, how μ² is split).
+    """(a fit to made-up records, what its widths are to be multiplied by, how the budget is split).
 
     Beyond 20,000 records N of them stand for n, with μ√(n/N) in place of μ: sampling variances, which are
     ∝ 1/n, and those of the noise, ∝ 1/(nμ)², are then both n/N times too large.
@@ -124,11 +124,7 @@ def _response(
 
 def _split(schedule: Schedule) -> tuple[tuple[str, str], ...]:
     if schedule.steps:
-        return (("Budget", f"{schedule.steps} steps on the gradient alone, an equal part of μ² each"),)
+        return (("Budget", f"an equal part in each of {schedule.steps} steps"),)
     shares = ", ".join(f"{float(share):.0%}" for share in schedule.shares)
     rounds = "one round" if len(schedule.shares) == 1 else f"{len(schedule.shares)} rounds"
-    curvature = ", ".join(f"{weight:g}" for weight in schedule.curvature)
-    return (
-        ("Budget", f"{rounds} with {shares} of μ²"),
-        ("Weight of the curvature beside the gradient in each", curvature),
-    )
+    return (("Budget", f"spent in {rounds}: {shares}"),)

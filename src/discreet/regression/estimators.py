@@ -579,7 +579,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     ----------
     method
         ``"newton"``: private sums (:func:`discreet.regress`), with intervals, for any number of classes.
-        ``"diffuse"``, ``"concentrated"``, ``"direct"``: draws from a posterior in which each record counts
+        ``"diffused"``, ``"concentrated"``, ``"direct"``: draws from a posterior in which each record counts
         for ρ ≤ 1, or whose prior is strengthened, or which is refused if the prior is too weak.
     bounds
         For newton: (low, high) for all columns, a pair for each, or a mapping from names to pairs; rows are
@@ -664,7 +664,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         for name in _OF_DRAWS:
             if getattr(self, name) != getattr(type(self), name):
                 raise InvalidInputError(
-                    "belongs to posterior draws: method='diffuse' has it, method='newton' has not",
+                    "belongs to posterior draws: method='diffused' has it, method='newton' has not",
                     parameter=name,
                     value=getattr(self, name),
                 )

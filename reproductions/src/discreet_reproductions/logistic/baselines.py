@@ -59,7 +59,7 @@ class OutputPerturbationLogisticRegression(DrawingEstimator):
         epsilon: Any = None,
         delta: Any = None,
         order: float | None = None,
-        method: str = "diffuse",
+        method: str = "diffused",
         prior_precision: float = 1.0,
         norm_bound: float = 1.0,
         fit_intercept: bool = True,

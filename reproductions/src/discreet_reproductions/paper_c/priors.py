@@ -64,7 +64,7 @@ def shipped(data: Problem, precision: float, order: float, epsilon: float, fits:
     signs = np.where(np.random.default_rng([seed, 1]).random(len(data.train)) < 0.5, -1.0, 1.0)
     rows, labels = data.train * signs[:, None], signs > 0  # the same signed rows under both labels
     found = []
-    for method in ("diffuse", "concentrated"):
+    for line, method in (("diffuse", "diffused"), ("concentrated", "concentrated")):
         draws = []
         for fit in range(fits):
             model = PrivateLogisticRegression(
@@ -80,7 +80,7 @@ def shipped(data: Problem, precision: float, order: float, epsilon: float, fits:
             draws.append(np.asarray(model.coef_draws_[0, 0]))
         measured = scores(data, np.array(draws))
         row: Row = {"data": data.name, "precision": precision, "order": order, "epsilon": epsilon}
-        row |= {"line": method, "sampler": model.design_.sampler, "fits": fits}
+        row |= {"line": line, "sampler": model.design_.sampler, "fits": fits}
         for name, values in (("error", measured.errors), ("loss", measured.losses)):
             row |= {name: float(values.mean()), f"{name}_se": float(values.std(ddof=1)) / math.sqrt(fits)}
         found.append(row)

@@ -28,9 +28,9 @@ from discreet.planning.audit import Audit, audit
 from discreet.questions._text import SERIES, WHOLE, number_text
 
 MAX_AUDIT_N = {2: 150, 3: 15, 4: 8, 5: 5}
-"""Records up to which an audit of so many levels takes seconds."""
+"""Records up to which an audit of that many values takes seconds."""
 MIN_LATTICE_EPSILON = Fraction(1, 20)
-"""Below it an audit of lattice with three levels or more takes minutes."""
+"""Below it an audit of lattice with three values or more takes minutes."""
 NO_LIMIT = "the command line has no such limit"
 _busy = threading.Lock()
 _PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\.png")
@@ -78,7 +78,7 @@ class AuditQuestion:
             raise InvalidInputError(f"mechanism must be one of: {', '.join(MECHANISMS)}")
         prior = as_prior(SERIES.read(self.prior, "prior"))
         if len(prior) > max(MAX_AUDIT_N):
-            raise TooLargeError(f"prior: this page audits up to {max(MAX_AUDIT_N)} levels; {NO_LIMIT}")
+            raise TooLargeError(f"prior: this page audits up to {max(MAX_AUDIT_N)} values; {NO_LIMIT}")
         check_prior(prior, "prior")
         n, most = WHOLE.read(self.n, "n"), MAX_AUDIT_N[len(prior)]
         if not 1 <= n <= most:
@@ -94,7 +94,7 @@ class AuditQuestion:
                 raise InvalidInputError("calibration must be 'theorem' or 'exact'")
         if self.mechanism == "lattice" and len(prior) > 2 and epsilon < MIN_LATTICE_EPSILON:
             raise TooLargeError(
-                f"epsilon={self.epsilon!r}: with three levels or more this page audits lattice from ε = "
+                f"epsilon={self.epsilon!r}: with three values or more this page audits lattice from ε = "
                 f"{float(MIN_LATTICE_EPSILON):g} on; {NO_LIMIT}"
             )
         return _AuditArguments(self.mechanism, prior, n, epsilon, tuple(options.items()))
