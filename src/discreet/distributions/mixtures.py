@@ -432,7 +432,7 @@ class NormalMixture(Mixture):
     >>> mixture.mean(), mixture.var()
     (0.0, 2.0)
     >>> mixture.ppf([0.025, 0.975]).round(4).tolist()
-    [-2.6056, 2.6056]
+    [-2.6461, 2.6461]
     """
 
     loc: FloatArray

@@ -27,24 +27,26 @@ from discreet._typing import FloatArray
 from discreet.errors import NotPrivateError
 from discreet.regression._chain import DrawDesign, loss_gradient, one_thread
 
-_ROWS = 64  # after so many a candidate may be dropped
+ROWS_PER_BLOCK = 64  # after so many a candidate may be dropped
 _FIRST = 128  # bits of precision, of which a candidate's numbers have 64
 
 
 def rejection(design: DrawDesign, signed: FloatArray, source: Source) -> FloatArray:
     """``design.draws`` draws from e^{−U} over signed rows, shape (draws, d), rounded to the public grid."""
-    longest = Fraction(float(np.einsum("ij,ij->i", signed, signed).max()))
-    # A sum of d squares in doubles is within d + 1 last places of the sum, in any order.
-    if (
-        len(signed) != design.n
-        or longest * (1 + (design.dimension + 2) * Fraction(1, 2**52)) > design.norm_squared
-    ):
-        raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
+    check_rows(signed, design.n, design.norm_squared)
     with one_thread():
         z, _ = mode(signed, design.weight, design.precision, 1e-6 * design.precision**0.5)
     tangent = Tangent(signed, z, Fraction(design.weight), Fraction(design.precision))
     drawn = [tangent.draw(design.grid, source) for _ in range(design.draws)]
     return np.array([[float(value) for value in draw] for draw in drawn], dtype=np.float64)
+
+
+def check_rows(rows: FloatArray, n: int, norm_squared: Fraction) -> None:
+    """Refuse rows that are not n or longer than the norm bound, in rational arithmetic."""
+    longest = Fraction(float(np.einsum("ij,ij->i", rows, rows).max()))
+    # A sum of d squares in doubles is within d + 1 last places of the sum, in any order.
+    if len(rows) != n or longest * (1 + (rows.shape[1] + 2) * Fraction(1, 2**52)) > norm_squared:
+        raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
 
 
 class Tangent:
@@ -53,8 +55,8 @@ class Tangent:
     def __init__(self, signed: FloatArray, z: FloatArray, weight: Fraction, precision: Fraction) -> None:
         from flint import arb_mat
 
-        blocks = range(0, len(signed), _ROWS)
-        self.rows = [arb_mat(signed[start : start + _ROWS].tolist()) for start in blocks]
+        blocks = range(0, len(signed), ROWS_PER_BLOCK)
+        self.rows = [arb_mat(signed[start : start + ROWS_PER_BLOCK].tolist()) for start in blocks]
         self.z = arb_mat([[value] for value in z.tolist()])
         self.weight, self.precision = weight, precision
         self._known: dict[int, list[tuple[Ball, Any]]] = {}
@@ -67,20 +69,33 @@ class Tangent:
                 return [w.nearest(i, grid) for i in range(self.z.nrows())]
 
     def at_z(self) -> list[tuple[Ball, Any]]:
-        """For the first 0, 1, 2, … blocks: Π(1 + e^{−v·z}) and the gradient there of its logarithm."""
+        """For the first 0, 1, 2, … blocks: e to their loss at z, and the gradient there of its logarithm."""
         from flint import arb, arb_mat, ctx
 
         if ctx.prec not in self._known:
             product, gradient = arb(1), arb_mat(1, self.z.nrows())
             products = [(product, gradient)]
-            for rows in self.rows:
-                odds = [(-t).exp() for t in (rows * self.z).entries()]
-                for ratio in odds:
-                    product *= 1 + ratio
-                gradient = gradient - arb_mat([[ratio / (1 + ratio) for ratio in odds]]) * rows
+            for block, rows in enumerate(self.rows):
+                scores = (rows * self.z).entries()
+                product *= self.likelihood_ratio(block, scores)
+                gradient = gradient + arb_mat([self.slopes(block, scores)]) * rows
                 products.append((product, gradient))
             self._known[ctx.prec] = products
         return self._known[ctx.prec]
+
+    def likelihood_ratio(self, block: int, scores: list[Ball]) -> Ball:
+        """e to the loss of a block's rows, Π(1 + e^{−t}) over their scores t."""
+        from flint import arb
+
+        product = arb(1)
+        for t in scores:
+            product *= 1 + (-t).exp()
+        return product
+
+    def slopes(self, block: int, scores: list[Ball]) -> list[Ball]:
+        """The derivative of each row's loss in its score."""
+        odds = [(-t).exp() for t in scores]
+        return [-ratio / (1 + ratio) for ratio in odds]
 
     def centre(self) -> Any:
         """−ρ∇L(z)/m."""
@@ -95,7 +110,7 @@ class Candidate:
         self._known: dict[int, tuple[Any, list[Ball]]] = {}
 
     def point(self) -> tuple[Any, list[Ball]]:
-        """w, and Π(1 + e^{−v·w}) over the first 0, 1, 2, … blocks, as far as they were needed."""
+        """w, and e to the loss over the first 0, 1, 2, … blocks, as far as they were needed."""
         from flint import arb, arb_mat, ctx
 
         if ctx.prec not in self._known:
@@ -107,11 +122,9 @@ class Candidate:
     def share(self, blocks: int) -> Ball:
         """exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) with the rows of the first blocks in L."""
         tangent, (w, products) = self._tangent, self.point()
-        for rows in tangent.rows[len(products) - 1 : blocks]:
-            product = products[-1]
-            for t in (rows * w).entries():
-                product *= 1 + (-t).exp()
-            products.append(product)
+        for block in range(len(products) - 1, blocks):
+            scores = (tangent.rows[block] * w).entries()
+            products.append(products[-1] * tangent.likelihood_ratio(block, scores))
         at_z, gradient = tangent.at_z()[blocks]
         above = (products[blocks] / at_z).log() - (gradient * (w - tangent.z))[0, 0]
         return (-ball(tangent.weight) * above).exp()
