@@ -556,3 +556,40 @@ def test_stan_programs():
         stan.brms_family(("lattice", 2.0))
     with pytest.raises(InvalidInputError, match="rounded-gaussian"):
         stan.functions(("rounded-gaussian", 2.0))
+
+
+def regression_and_mean():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, 400)
+    frame = {"x": x, "y": np.clip(x + rng.normal(size=400), -5, 5)}
+    schema = discreet.Schema({"x": (-1, 1), "y": (-5, 5)}, n=400)
+    fit = discreet.regress(frame, "y ~ x", schema=schema, epsilon=1, delta="1e-6")
+    return fit, discreet.mean(frame, "y", schema=schema, epsilon=1)
+
+
+def test_means_and_regressions_inside_numpyro():
+    needs("numpyro")
+    import jax
+    import numpyro
+
+    for answer in regression_and_mean():
+        own, at = answer.likelihood(), answer.mean() + answer.std()
+
+        def density(values, answer=answer):
+            return numpyro.infer.util.log_density(answer.to_numpyro(), (values,), {}, {})[0]
+
+        close(density(at), own.log_prob(at))
+        close(jax.grad(density)(at), own.gradient(at), 1e-6)
+
+
+def test_means_and_regressions_inside_pymc():
+    needs("pymc")
+    import pymc as pm
+    import pytensor
+
+    for answer in regression_and_mean():
+        own, at = answer.likelihood(), answer.mean() + answer.std()
+        with pytensor.config.change_flags(cxx="", mode="FAST_COMPILE"), pm.Model() as model:
+            answer.to_pymc()(pm.Flat("values", shape=own.k))
+            close(model.compile_logp()({"values": at}), own.log_prob(at))
+            close(model.compile_dlogp()({"values": at}), own.gradient(at))

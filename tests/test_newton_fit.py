@@ -476,3 +476,29 @@ def test_sums_over_columns_of_another_scale_are_refused() -> None:
     assert Fit.from_content(content).mean() == pytest.approx(fit.mean())
     with pytest.raises(ValueError, match="scaled otherwise: read it with the version that wrote it"):
         Fit.from_content({name: value for name, value in content.items() if name != "columns"})
+
+
+def test_likelihood_times_prior_is_the_posterior() -> None:
+    fit = asked("income ~ age", "gaussian").fit(people(400), source=SeededEntropy(5))
+    likelihood, units = fit.likelihood(), fit.question.units
+    assert len(likelihood.constants) > 100  # the curvature is not known, and is integrated out
+    centre = units.mixing @ fit.question.scaled_prior().mean + units.offset
+    prior = np.linalg.inv(units.mixing @ fit.outcome.posterior.prior @ units.mixing.T)
+    # Along the axes of the posterior, so that the grid holds all of it.
+    root = np.linalg.cholesky(fit.covariance())
+    steps = np.linspace(-9, 9, 181)
+    grid = fit.mean() + np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2) @ root.T
+    log = likelihood.log_prob(grid) - np.einsum("ij,jk,ik->i", grid - centre, prior, grid - centre) / 2
+    mass = np.exp(log - log.max())
+    mass /= mass.sum()
+    mean = mass @ grid
+    np.testing.assert_allclose((mean - fit.mean()) / fit.std(), 0, atol=1e-3)
+    np.testing.assert_allclose(np.sqrt(mass @ (grid - mean) ** 2), fit.std(), rtol=1e-2)
+    at, step = fit.mean() + fit.std(), 1e-4 * fit.std()
+    slopes = [
+        likelihood.log_prob(at + s * row) - likelihood.log_prob(at - s * row)
+        for s, row in zip(step, np.eye(2), strict=True)
+    ]
+    np.testing.assert_allclose(likelihood.gradient(at), slopes / step / 2, rtol=1e-6)
+    with pytest.raises(InvalidInputError, match="2 entries on the last axis"):
+        likelihood.log_prob([1.0, 2.0, 3.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,26 @@ def bridge(library: str) -> Any:
     from importlib import import_module
 
     return import_module(f"discreet.{library}")
+
+
+class Bridged(ABC):
+    """Mixed into whatever has a likelihood: its ways into other libraries."""
+
+    @abstractmethod
+    def likelihood(self) -> Any:
+        """log P(what was published | parameters)."""
+
+    def to_numpyro(self) -> Any:
+        """A statement for a NumPyro model: ``release.to_numpyro()(shares)`` (needs the extra ``numpyro``)."""
+        return bridge("numpyro").observe(self.likelihood())
+
+    def to_pymc(self) -> Any:
+        """A statement for a PyMC model: ``release.to_pymc()(shares)`` (needs the extra ``pymc``)."""
+        return bridge("pymc").observe(self.likelihood())
+
+    def to_stan(self) -> Any:
+        """Stan code and data: ``functions``, ``data`` and a line of the ``model`` block."""
+        return bridge("stan").observe(self.likelihood())
 
 
 def reproductions(part: str) -> Any | None:

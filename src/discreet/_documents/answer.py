@@ -619,8 +619,8 @@ class Answer(Charged, Estimates):
             If this kind of answer has no likelihood.
         """
         raise InvalidInputError(
-            f"a {type(self).__name__} has no likelihood of its own; proportions have one, and draws() are "
-            "from the posterior given what was published"
+            f"a {type(self).__name__} has no likelihood of its own; proportions, the mean of a group and "
+            "regressions have one, and draws() are from the posterior given what was published"
         )
 
     # What follows from it.

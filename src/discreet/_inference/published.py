@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from discreet._declarations import as_integer, as_prior
-from discreet._inference._likelihoods.kinds import Bridged, Likelihood, as_values, likelihood
+from discreet._inference._likelihoods.kinds import Likelihood, as_values, likelihood
 from discreet._inference._likelihoods.models import Model
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
+from discreet._interop import Bridged
 from discreet._numerics import noises
 from discreet._typing import FloatArray
 from discreet.distributions._given_total import GivenTotal

@@ -23,9 +23,10 @@ from discreet._documents.answer import (
     Words,
     cache_by_level,
 )
-from discreet._inference._likelihoods.kinds import Bridged, Likelihood, likelihood_of
+from discreet._inference._likelihoods.kinds import Likelihood, likelihood_of
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
 from discreet._inference.noise_aware import MixedShares, noise_aware
+from discreet._interop import Bridged
 from discreet._json import as_json
 from discreet._registry import MECHANISMS
 from discreet._typing import FloatArray

@@ -26,6 +26,7 @@ from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
 from discreet._inference._likelihoods.models import Binomial, Multinomial
 from discreet._inference.published import as_noise
 from discreet._numerics.noises import Noise
+from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.errors import InvalidInputError, missing_extra
 from discreet.numpyro._log_prob import cells_of_total, independent_cells, log_likelihood, simulate
 
@@ -210,19 +211,19 @@ class NoisyMultinomial(_NoisyCounts):
         return rng.multinomial(self.total, parameter / parameter.sum(axis=-1, keepdims=True), shape[:-1])
 
 
-def observe(likelihood: Likelihood) -> Callable[..., Any]:
+def observe(likelihood: Likelihood | MixtureLikelihood) -> Callable[..., Any]:
     """Return a function that adds what was published to a model: ``observe(release.likelihood())(shares)``.
 
     Parameters
     ----------
     likelihood : Likelihood
-        ``release.likelihood()``.
+        ``release.likelihood()``, of proportions, a mean or a regression.
 
     Returns
     -------
     callable
-        ``statement(parameters, name="published")``. Its parameters are shares where the total is public, and
-        rates where it is not.
+        ``statement(parameters, name="published")``. Its parameters are shares where the total is public,
+        rates where it is not, a mean, or coefficients in the order of ``names``.
     """
 
     def statement(parameters: Any, name: str = "published") -> Any:
@@ -231,7 +232,7 @@ def observe(likelihood: Likelihood) -> Callable[..., Any]:
         Parameters
         ----------
         parameters : array
-            Shares where the total is public, and rates where it is not.
+            Shares where the total is public, rates where it is not, a mean, or coefficients.
         name : str
             The name of the site.
         """

@@ -11,6 +11,7 @@ from discreet._inference._likelihoods import bridging
 from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
 from discreet._inference._likelihoods.models import Multinomial
 from discreet._numerics.noises import Noise
+from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.errors import missing_extra
 
 try:
@@ -100,11 +101,14 @@ def cells_of_total(noise: Noise, value: Any, probs: Array, total: int) -> Array:
     return differentiable(value_and_slope, z, shares, summed_axes=1)
 
 
-def log_likelihood(likelihood: Likelihood, parameters: Any) -> Array:
+def log_likelihood(likelihood: Likelihood | MixtureLikelihood, parameters: Any) -> Array:
     """Return the log-likelihood of any kind."""
+    if isinstance(likelihood, MixtureLikelihood):
+        array = jnp.reshape(jnp.asarray(parameters, dtype=jnp.float64), (likelihood.k,))
+        return jax.scipy.special.logsumexp(likelihood.terms(array, jnp))
 
     def on_numpy(_: Any, parameters: Any) -> tuple[Any, Any]:
-        return likelihood.log_prob(parameters), likelihood.score(parameters) / np.maximum(parameters, 1e-300)
+        return likelihood.log_prob(parameters), likelihood.gradient(parameters)
 
     def value_and_slope(z: Array, parameters: Array) -> tuple[Array, Array]:
         value, slope = on_host(on_numpy, [parameters.shape[:-1], parameters.shape], z, parameters)

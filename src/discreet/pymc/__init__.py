@@ -21,6 +21,7 @@ from discreet._inference._likelihoods import bridging
 from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
 from discreet._inference._likelihoods.models import Binomial, Multinomial
 from discreet._inference.published import as_noise
+from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.errors import missing_extra
 from discreet.pymc._noisy import NoisyCounts, cells_of_total, independent_cells, potential
 
@@ -132,19 +133,19 @@ def bambi_family(noise: Any, total: Any = None) -> Any:
     return bambi.Family(kind.__name__, likelihood, link)
 
 
-def observe(likelihood: Likelihood) -> Callable[..., Any]:
+def observe(likelihood: Likelihood | MixtureLikelihood) -> Callable[..., Any]:
     """Return a function that adds what was published to a model: ``observe(release.likelihood())(shares)``.
 
     Parameters
     ----------
     likelihood : Likelihood
-        ``release.likelihood()``.
+        ``release.likelihood()``, of proportions, a mean or a regression.
 
     Returns
     -------
     callable
-        ``statement(parameters, name="published")``. Its parameters are shares where the total is public, and
-        rates where it is not.
+        ``statement(parameters, name="published")``. Its parameters are shares where the total is public,
+        rates where it is not, a mean, or coefficients in the order of ``names``.
     """
 
     def statement(parameters: Any, name: str = "published") -> Any:
@@ -153,7 +154,7 @@ def observe(likelihood: Likelihood) -> Callable[..., Any]:
         Parameters
         ----------
         parameters : tensor
-            Shares where the total is public, and rates where it is not.
+            Shares where the total is public, rates where it is not, a mean, or coefficients.
         name : str
             The name of the variable.
         """

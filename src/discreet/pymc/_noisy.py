@@ -12,6 +12,7 @@ from discreet._inference._likelihoods import bridging
 from discreet._inference._likelihoods.kinds import Likelihood
 from discreet._inference.published import as_noise
 from discreet._numerics.noises import Noise
+from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.errors import missing_extra
 
 try:
@@ -147,10 +148,12 @@ def cells_of_total(noise: Noise, probs: Any, n: int) -> tuple[list[Any], dict[st
     }
 
 
-def potential(name: str, likelihood: Likelihood, parameters: Any) -> Any:
+def potential(name: str, likelihood: Likelihood | MixtureLikelihood, parameters: Any) -> Any:
     """Add the log-likelihood of any kind to the model."""
 
     def value_and_slope(_: Any, parameters: Any) -> tuple[Any, Any]:
-        return likelihood.log_prob(parameters), likelihood.score(parameters) / np.maximum(parameters, 1e-300)
+        return likelihood.log_prob(parameters), likelihood.gradient(parameters)
 
+    if isinstance(likelihood, MixtureLikelihood):  # a mean may be a number
+        parameters = pt.as_tensor_variable(parameters).reshape((likelihood.k,))
     return pm.Potential(name, LogProb(value_and_slope, summed_axes=1)(np.zeros(likelihood.k), parameters))

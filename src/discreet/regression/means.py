@@ -51,17 +51,20 @@ from discreet._documents.answer import (
     cache_by_level,
     with_interval,
 )
+from discreet._interop import Bridged
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._randomness.gaussian import rounded_gaussian
 from discreet._randomness.integers import discrete_laplace
 from discreet._typing import FloatArray
+from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.distributions.quantity import Quantity
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._newton.fit import as_level
 from discreet.regression._newton.sums import undeclared_error
+from discreet.regression._pooled_means import PooledMeans, group_mixture
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -196,7 +199,7 @@ class NoisySums:
 
 
 @dataclass(frozen=True, repr=False)
-class Mean(Answer):
+class Mean(Bridged, Answer):
     """The posterior of a population's mean, and of its standard deviation, given noisy sums."""
 
     format: ClassVar[str] = "discreet/mean"
@@ -270,6 +273,28 @@ class Mean(Answer):
         chosen = rng.choice(len(self.weights), as_positive(size, "size"), p=self.weights)
         drawn = rng.normal(self.means[chosen], self.spreads[chosen])
         return np.clip(drawn, *self.bounds)[:, None]
+
+    def likelihood(self) -> MixtureLikelihood:
+        """Return the likelihood log P(published | mean), for a model of your own.
+
+        The records' number, mean and deviation are integrated out, as in the posterior.
+
+        Returns
+        -------
+        MixtureLikelihood
+            With ``log_prob`` and ``gradient``, of the mean in the units of the column.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> schema = discreet.Schema({"age": (18, 95)}, n=2000)
+        >>> age = discreet.mean([30, 50] * 1000, "age", schema=schema, epsilon=1)
+        >>> likelihood = age.likelihood()
+        >>> bool(likelihood.log_prob(40.0) > likelihood.log_prob(60.0))
+        True
+        """
+        precisions = self.spreads[:, None, None] ** -2
+        return MixtureLikelihood.of_normals(self.names, self.weights, self.means[:, None], precisions)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -487,6 +512,35 @@ class Means(Answer):
             As for :meth:`difference`.
         """
         return Quantity(np.divide(*self._pair(between)))
+
+    def pool(self, seed: int = 0) -> PooledMeans:
+        """Return the means of all groups under a hierarchical model; this costs no further privacy.
+
+        The means of the groups are draws from one normal distribution, whose mean and deviation are
+        integrated out. The correlation of two records of one group is uniform beforehand.
+
+        Parameters
+        ----------
+        seed : int
+            The seed of the draws.
+
+        Returns
+        -------
+        PooledMeans
+
+        Examples
+        --------
+        >>> import discreet
+        >>> columns = {"age": (18, 95), "region": ["north", "south", "west"]}
+        >>> data = {"age": [30, 50, 40] * 500, "region": ["north", "south", "west"] * 500}
+        >>> ages = discreet.mean(data, "age", by="region", schema=columns, epsilon=1)
+        >>> ages.pool().names
+        ('north', 'south', 'west')
+        """
+        groups = [group_mixture(mean.weights, mean.means, mean.spreads) for mean in self.means]
+        within = float(np.median([mean.deviation()[0] for mean in self.means]))
+        first = self.means[0]
+        return PooledMeans(self.groups, self.by, first.column, first.bounds, groups, within, seed)
 
     def _pair(self, between: Sequence[Any]) -> list[FloatArray]:
         if len(between) != 2:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet._inference._likelihoods import bridging
-from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
+from discreet._inference._likelihoods.kinds import NoisyCells
 from discreet._inference.published import as_noise
 from discreet._numerics.noises import Noise
 from discreet.errors import InvalidInputError
@@ -188,7 +188,7 @@ class Program:
         return "\n".join(f"{name} {{\n{text.rstrip()}\n}}" for name, text in blocks)
 
 
-def observe(likelihood: Likelihood) -> Program:
+def observe(likelihood: Any) -> Program:
     """Return the part of a Stan program that adds what was published to a model.
 
     Parameters

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from discreet._inference._likelihoods.models import Model, Multinomial, Parameters, PoissonCells
-from discreet._interop import bridge
 from discreet._numerics.cells import Cells, Constrained, Statistic
 from discreet._numerics.count_vectors import compositions, number_of_compositions
 from discreet._numerics.noises import Noise
@@ -75,6 +74,10 @@ class Likelihood(ABC):
         result = [_join([parts[i] for parts in scores], (*shape, self.k)) for i in range(number)]
         return result[0] if len(result) == 1 else tuple(result)
 
+    def gradient(self, parameters: Any) -> Any:
+        """The gradient by the shares or rates themselves."""
+        return self.score(parameters) / np.maximum(parameters, 1e-300)
+
     def expected_counts(self, *parameters: Any) -> FloatArray:
         """Return E[x | published values, parameters], x the true counts."""
         shape, chunks = self._chunks(parameters)
@@ -98,26 +101,6 @@ class Likelihood(ABC):
 
 def _join(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
     return np.concatenate([np.empty(0), *map(np.ravel, parts)]).reshape(shape)
-
-
-class Bridged(ABC):
-    """Mixed into whatever has a likelihood: its ways into other libraries."""
-
-    @abstractmethod
-    def likelihood(self) -> Likelihood:
-        """log P(what was published | parameters)."""
-
-    def to_numpyro(self) -> Any:
-        """A statement for a NumPyro model: ``release.to_numpyro()(shares)`` (needs the extra ``numpyro``)."""
-        return bridge("numpyro").observe(self.likelihood())
-
-    def to_pymc(self) -> Any:
-        """A statement for a PyMC model: ``release.to_pymc()(shares)`` (needs the extra ``pymc``)."""
-        return bridge("pymc").observe(self.likelihood())
-
-    def to_stan(self) -> Any:
-        """Stan code and data: ``functions``, ``data`` and a line of the ``model`` block."""
-        return bridge("stan").observe(self.likelihood())
 
 
 @dataclass(frozen=True, eq=False)

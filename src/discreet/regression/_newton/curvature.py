@@ -76,6 +76,15 @@ class States(NamedTuple):
     """With root @ root' the covariance."""
 
 
+class NormalComponents(NamedTuple):
+    """The normal distributions of the coefficients given each curvature."""
+
+    weights: FloatArray
+    means: FloatArray
+    roots: FloatArray
+    """With root @ root' the covariance."""
+
+
 @dataclass(frozen=True)
 class CurvatureDraws:
     """Weighted draws: coefficients, dispersion, and the curvature's entry of the constant column."""
@@ -90,6 +99,7 @@ class CurvatureDraws:
     curvature: FloatArray
     """The mean of the draws."""
     effective: float
+    components: NormalComponents
 
 
 def symmetric(entries: FloatArray, size: int) -> FloatArray:
@@ -412,6 +422,7 @@ class LatentCurvature:
             np.tile(level, times),
             curvature,
             effective,
+            NormalComponents(weights, self.seen.point + centres, spread),
         )
 
 

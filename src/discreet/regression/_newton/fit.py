@@ -38,9 +38,11 @@ from discreet._documents.answer import (
     with_interval,
 )
 from discreet._documents.base import parse
+from discreet._interop import Bridged
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._typing import EpsilonLike, FloatArray
+from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
@@ -365,7 +367,7 @@ def as_level(level: Any) -> float:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Fit(Answer):
+class Fit(Bridged, Answer):
     """The posterior of a regression's coefficients given private sums: what may be published.
 
     Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty
@@ -404,6 +406,37 @@ class Fit(Answer):
         """Draws of the coefficients in the units of the columns."""
         units = self.question.units
         return self.outcome.posterior.transform(units.mixing, units.offset)
+
+    def likelihood(self) -> MixtureLikelihood:
+        """Return the likelihood log P(published | coefficients), for a model of your own.
+
+        The curvature and the dispersion are integrated out by the draws of the posterior, of which each has a
+        normal distribution of the coefficients; the prior of this fit is divided out.
+
+        Returns
+        -------
+        MixtureLikelihood
+            With ``log_prob`` and ``gradient``, of coefficients in the order of ``names``.
+
+        Raises
+        ------
+        InvalidInputError
+            If no curvature was published, or if the scale of the prior was learned.
+        """
+        law, units = self.outcome.posterior, self.question.units
+        if law.components is None:
+            raise InvalidInputError("this fit is for prediction: only a fit for intervals has a likelihood")
+        weights, means, roots = law.components
+        back = np.linalg.inv(units.mixing)
+        inverses = np.linalg.inv(roots) @ back
+        mixture = MixtureLikelihood.of_normals(
+            self.names,
+            weights,
+            means @ units.mixing.T + units.offset,
+            np.swapaxes(inverses, 1, 2) @ inverses,
+        )
+        prior_mean = units.mixing @ self.question.scaled_prior().mean + units.offset
+        return mixture.without_prior(prior_mean, back.T @ np.linalg.inv(law.prior) @ back)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -16,7 +16,12 @@ import numpy as np
 
 from discreet._declarations import Relation
 from discreet._typing import FloatArray
-from discreet.regression._newton.curvature import LastRound, LatentCurvature, clipped_moments
+from discreet.regression._newton.curvature import (
+    LastRound,
+    LatentCurvature,
+    NormalComponents,
+    clipped_moments,
+)
 from discreet.regression._newton.design import Design
 from discreet.regression._newton.models import Link, ResponseModel
 from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, noise_for
@@ -187,6 +192,8 @@ class Posterior:
     far predictors of the records moved since the last round, times how far the coefficients did."""
     exact: tuple[FloatArray, FloatArray] | None = None
     """Mean and covariance, where they are known better than from draws."""
+    components: NormalComponents | None = None
+    """Of a mixture from which the draws are, for a normal prior."""
 
     @property
     def mean(self) -> FloatArray:
@@ -411,6 +418,7 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
         drawn.level / joint.records,
         joint.records,
         exact=(drawn.mean, drawn.covariance),
+        components=None if joint.learned else drawn.components,
     )
     if setting.model.normal:
         return law
