@@ -479,7 +479,8 @@ def test_sums_over_columns_of_another_scale_are_refused() -> None:
 
 
 def test_likelihood_times_prior_is_the_posterior() -> None:
-    fit = asked("income ~ age", "gaussian").fit(people(400), source=SeededEntropy(5))
+    declared = {"Intercept": (30.0, 5.0), "age": (0.2, 0.2)}  # narrow, so that it matters
+    fit = asked("income ~ age", "gaussian", prior=declared).fit(people(400), source=SeededEntropy(5))
     likelihood, units = fit.likelihood(), fit.question.units
     assert len(likelihood.constants) > 100  # the curvature is not known, and is integrated out
     centre = units.mixing @ fit.question.scaled_prior().mean + units.offset
