@@ -204,6 +204,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "draw of coefficients": ("draw", "smoker ~ age", *TARGET),
     "mean": ("mean", "age", "--by", "sex", "--epsilon", "1"),
     "quantiles": ("quantiles", "age", "--probs", "0.1, 0.5", "--epsilon", "1"),
+    "survival": ("survival", "age", "--event", "sex", "--bins", "10", "--epsilon", "1"),
     "regress": ("regress", "age ~ sex", *TARGET),
 }
 

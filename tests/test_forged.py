@@ -30,8 +30,10 @@ TODAY = {
     "quantiles": ("public", {}),
     "quantiles-add-remove": (None, {}),
     "quantiles-groups": ("public", {"by": "sex"}),
+    "survival": ("public", {"by": "arm", "bins": 4}),
+    "survival-add-remove": (None, {"bins": 4}),
 }
-"""Quantiles, which 0.2 had not: the number of records, and what else is asked."""
+"""Quantiles and survival, which 0.2 had not: the number of records, and what else is asked."""
 NAMES = sorted([*(path.stem for path in WRITTEN.glob("*.json")), *TODAY])
 
 
@@ -41,8 +43,12 @@ def text_of(name: str) -> str:
     if name in TODAY:
         n, asked_too = TODAY[name]
         columns = {"age": (0, 100), "sex": discreet.Category(("f", "m"), public=True)}
+        columns["arm"] = ["a", "b"]
         data = {"age": [20.0, 30.0, 55.0, 70.0] * 30, "sex": ["f", "m", "m", "f"] * 30}
+        data["arm"] = ["a", "b"] * 60
         schema = discreet.Schema(columns, n=n)
+        if name.startswith("survival"):
+            return str(discreet.survival(data, "age", "sex", schema=schema, epsilon=1, **asked_too).to_json())
         return str(discreet.quantiles(data, "age", schema=schema, epsilon=1, **asked_too).to_json())
     text = (WRITTEN / f"{name}.json").read_text("utf-8")
     if not name.startswith("regress"):

@@ -76,6 +76,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "a mean": lambda: asked(discreet.mean, "age"),
     "means": lambda: asked(discreet.mean, "age", by="region"),
     "pooled means": lambda: asked(discreet.mean, "age", by="region").pool(),
+    "survival": lambda: asked(discreet.survival, "hours", "smoker", bins=5),
     "a gaussian regression": lambda: asked(discreet.regress, "hours ~ age + diet", **DELTA),
     "a binomial regression": lambda: asked(discreet.regress, "smoker ~ age", family="binomial", **DELTA),
     "a poisson regression": lambda: asked(discreet.regress, "visits ~ age", family="poisson", **DELTA),

@@ -100,6 +100,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "mean": {"kind": "mean", "column": "age", "epsilon": "0.4"},
     "quantiles": {"kind": "quantiles", "column": "age", "probs": "0.1, 0.5, 0.9", "epsilon": "0.4"},
+    "survival": {"kind": "survival", "time": "age", "event": "sex", "bins": "5", "epsilon": "0.4"},
     "regress": {"kind": "regress", "formula": "age ~ sex + visits", **DRAWN},
     "network": {"kind": "network", "parents": "visits=sex", "epsilon": "0.4"},
     "drawn mean": {

@@ -147,6 +147,7 @@ def _questions(data: Any) -> dict[str, Callable[[], Any]]:
         ),
         "coefficients": lambda: discreet.draw(data, "smoker ~ age", schema=SCHEMA, epsilon=1, delta=1e-6),
         "quantiles": lambda: discreet.quantiles(data, "age", schema=SCHEMA, epsilon=1),
+        "survival": lambda: discreet.survival(data, "age", "smoker", schema=SCHEMA, epsilon=1),
         "regression": lambda: discreet.regress(data, "age ~ smoker", schema=SCHEMA, epsilon=1, delta=1e-6),
     }
 

@@ -343,7 +343,7 @@ class Requests:
         *("columns", "column", "by", "formula", "parents", "prior", "options", "epsilon", "delta", "n", "of"),
         *("within", "guess", "source", "request", "dataset", "kind", "name", "text", "form", "q", "token"),
     )
-    KINDS = ("proportions", "mean", "quantiles", "regress", "draw", "network")
+    KINDS = ("proportions", "mean", "quantiles", "survival", "regress", "draw", "network")
     VALUES = (
         *(b"smoker", b"age,sex", b"visits ~ age", b"smoker=sex"),
         *(b"0.5", b"100", b"typical=0.5", b"survey"),
