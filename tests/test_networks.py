@@ -60,6 +60,8 @@ def records(n: int = 600, seed: int = 1) -> pd.DataFrame:
         ({"parents": {"c": ("a", "a")}}, "a parent twice"),
         ({"parents": ["a"]}, "must map columns to their parents"),
         ({"parents": {}}, "must map columns to their parents"),
+        ({"parents": {"a": 1}}, "must be names of columns"),
+        ({"parents": {"a": [["b"]]}}, "must be names of columns"),
         ({"schema": {}}, "must map column names"),
         ({"schema": {**LEVELS, "c": ("no",)}}, "level"),
         ({"schema": {**LEVELS, "c": (0, 1)}}, "declare its values as a category"),

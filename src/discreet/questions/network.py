@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -77,7 +77,12 @@ class Network(Question):
             )
         graph: dict[str, tuple[str, ...]] = {}
         for column, declared in self.parents.items():
-            parents = (declared,) if isinstance(declared, str) else tuple(declared)
+            parents = (declared,) if isinstance(declared, str) else declared
+            if not isinstance(parents, Iterable) or not all(isinstance(name, str) for name in parents):
+                raise InvalidInputError(
+                    "must be names of columns", parameter=f"parents[{column!r}]", value=declared
+                )
+            parents = tuple(parents)
             if len(set(parents)) < len(parents):
                 raise InvalidInputError(f"parents: {column!r} has a parent twice: {', '.join(parents)}")
             graph[column] = parents
