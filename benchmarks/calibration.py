@@ -222,19 +222,19 @@ def mean(rng: Rng, relation: str) -> Found:
     return draws[:, None], truth[:1], other[:1]
 
 
-def pooled_means(rng: Rng) -> Found:
+def pooled_means(rng: Rng, size: int) -> Found:
     """Normal means of 12 groups whose centre and spread are from their prior: five of the groups."""
     deviation, sets = 0.05, []
     for _ in range(2):
         correlation = rng.random()
         spread = deviation * math.sqrt(correlation / (1 - correlation))
         if spread > 0.15:  # nearly all groups are within the bounds
-            return pooled_means(rng)
+            return pooled_means(rng, size)
         sets.append(rng.normal(rng.uniform(0.4, 0.6), spread, 12))
-    values = rng.normal(sets[0][:, None], deviation, (12, 60))
+    values = rng.normal(sets[0][:, None], deviation, (12, size))
     schema = discreet.Schema({"value": (0.0, 1.0), "group": list(range(12))})
     question: Any = discreet.Mean("value", by="group", epsilon="1").request(schema)
-    table = {"value": values.ravel().tolist(), "group": np.repeat(np.arange(12), 60).tolist()}
+    table = {"value": values.ravel().tolist(), "group": np.repeat(np.arange(12), size).tolist()}
     cells, total = question.read(table)
     answer = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
     draws = answer.pool().draws(DRAWS, int(rng.integers(2**31)))
@@ -372,7 +372,8 @@ CASES = (
     ),
     Case("mean, n 400, ε 0.5", partial(mean, relation="replace-one")),
     Case("mean, add/remove, n 400, ε 0.5", partial(mean, relation="add-remove")),
-    Case("pooled means, 12 groups of 60, ε 1", pooled_means),
+    Case("pooled means, 12 groups of 60, ε 1", partial(pooled_means, size=60)),
+    Case("pooled means, 12 groups of 2000, ε 1", partial(pooled_means, size=2000)),
     Case("regress, gaussian, n 1000, ε 1", partial(regress, family="gaussian"), _GLM),
     Case("regress, binomial, n 1000, ε 1", partial(regress, family="binomial"), _GLM),
     Case("regress, poisson, n 1000, ε 1", partial(regress, family="poisson"), _GLM),
