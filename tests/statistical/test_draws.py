@@ -15,8 +15,8 @@ from statistical.goodness import ALPHA, combined_p, fit
 
 DRAWS = 100_000
 COUNT_MECHANISMS = ("lszhang", "lsdim", "lshist", "lattice")
-OPTIONS = {"mbeta": {"delta": "1/2000"}}
-TELLING = {"mbeta": "4", "ehds": "6", "ehd": "12", "ehdl": "4", "ehdl-calibrated": "2"}
+OPTIONS = {"mbeta": {"delta": "1/2000"}, "exponential": {"score": "l1"}}
+TELLING = {"mbeta": "4", "ehds": "6", "ehd": "12", "ehdl": "4", "ehdl-calibrated": "2", "exponential": "4"}
 
 
 def spread(n: int, k: int) -> tuple[int, ...]:
