@@ -19,6 +19,7 @@ import pytest
 
 import discreet
 import shorthand
+from conformance.cases import SIZES
 from conformance.oracle import datasets, neighbours
 from discreet.answers.release import Release
 from discreet.distributions.gamma import Gamma
@@ -173,6 +174,16 @@ def test_enumerated_loss_is_at_most_the_claim(score: str, name: str, calibration
     result = discreet.audit(m)
     assert result.epsilon == pytest.approx(loss, abs=1e-12)
     assert result.holds
+
+
+@pytest.mark.parametrize("name", ["poisson", "gaussian"])
+@pytest.mark.parametrize("score", SCORES)
+def test_totals_keep_their_promise_on_the_sizes_of_the_conformance_grid(score: str, name: str) -> None:
+    for n, calibration in itertools.product(SIZES, ("theorem", "exact")):
+        family = {**FAMILIES[name], "n": n}
+        m = build(score=score, epsilon="0.8", calibration=calibration, **family)
+        law = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
+        assert max(float((law[x] - law[y]).max()) for x, y in pairs_of(family)) <= 0.8 + 1e-10
 
 
 @pytest.mark.parametrize("name", ["beta", "dirichlet", "poisson", "gaussian"])
