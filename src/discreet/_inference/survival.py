@@ -61,6 +61,7 @@ class SurvivalPosterior:
         ranges = [range(k * i, k * (i + 1)) for i in range(2 * groups)]
         ranges += [range(i, i + 1) for i in range(2 * groups * k, len(z))]
         self.groups = groups
+        self._cells, self._noise, self._n = cells, noise, n
         self._law = trees_together(z, ranges, noise, n, total_prior)
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> SurvivalDraws:
@@ -75,6 +76,34 @@ class SurvivalPosterior:
     def usual(self) -> SurvivalDraws:
         """The draws from which estimates and intervals are computed."""
         return self.draws()
+
+    def log_rank(self) -> tuple[float, int, float]:
+        """Return the log-rank statistic of equal hazards, its degrees of freedom and p-value.
+
+        Events of a group less those expected by its time at risk are linear in the noisy counts, with weights
+        from the pooled hazard and the groups' parts of the time at risk. So the variance is that of drawing
+        the records and that of the noise; no prior pulls the groups together.
+        """
+        drawn, (groups, k, _) = self.usual, self._cells.shape
+        shares = np.stack([drawn.censored.mean(axis=0), drawn.events.mean(axis=0)], axis=-1)
+        at_risk_in = np.triu(np.ones((k, k)), 1) + np.eye(k) / 2  # of records that end in a bin: half of it
+        exposure = shares.sum(axis=-1) @ at_risk_in.T
+        total = np.maximum(exposure.sum(axis=0), _SMALLEST)
+        hazard = shares[..., 1].sum(axis=0) / total
+        weight = np.eye(groups)[1:, :, None] - (exposure / total)[1:, None]  # (groups less one, groups, bins)
+        weight[..., -1] = 0.0
+        cells = np.stack([-(weight * hazard) @ at_risk_in] * 2, axis=-1)
+        cells[..., 1] += weight
+        cells = cells.reshape(groups - 1, -1)
+        p = shares.ravel()
+        excess = cells @ self._cells.ravel()
+        records = max(float(self._cells.sum()), 1.0) if self._n is None else self._n
+        centred = cells - cells.mean(axis=1, keepdims=True) if self._noise.together else cells
+        expected = cells @ p if self._n is not None else np.zeros(groups - 1)
+        covariance = records * ((cells * p) @ cells.T - np.outer(expected, expected))
+        covariance += float(np.max(self._noise.variance)) * centred @ centred.T
+        statistic = float(excess @ np.linalg.solve(covariance, excess))
+        return statistic, groups - 1, float(chdtrc(groups - 1, statistic))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,15 +189,6 @@ class SurvivalDraws:
         area = part * np.diff(edges) * (left + right) / 2
         step = (right - left) / 2 if self.bins.whole else 0.0  # sums over whole numbers are no areas
         return np.asarray(edges[0] + (area + step).sum(axis=-1))
-
-    def log_rank(self) -> tuple[float, int, float]:
-        """Return the log-rank statistic of equal hazards, its degrees of freedom and p-value."""
-        risk = self.at_risk[..., :-1]
-        pooled = (risk * self.hazard).sum(axis=1, keepdims=True) / risk.sum(axis=1, keepdims=True)
-        excess = (risk * (self.hazard - pooled)).sum(axis=-1)[:, 1:]  # they sum to zero
-        mean, covariance = excess.mean(axis=0), np.atleast_2d(np.cov(excess, rowvar=False))
-        statistic = float(mean @ np.linalg.solve(covariance, mean))
-        return statistic, len(mean), float(chdtrc(len(mean), statistic))
 
     @staticmethod
     def interval(draws: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

@@ -263,7 +263,7 @@ class SurvivalAnswer(Answer):
         """
         if len(self.groups) < 2:
             raise InvalidInputError("log_rank compares groups: ask for survival with by=COLUMN")
-        return LogRank(*self._usual.log_rank())
+        return LogRank(*self.posterior.log_rank())
 
     def tables(self) -> tuple[Table, ...]:
         """Return medians and restricted means for the report.
