@@ -45,6 +45,7 @@ from discreet._inference.noise_aware import noise_aware
 from discreet._inference.polya_tree import SMOOTH, STEPS, slopes_within, within
 from discreet._inference.pooled import noisy_groups, pool_groups
 from discreet._inference.quantiles import BinnedDistribution, Bins
+from discreet._inference.survival import SurvivalDraws, SurvivalPosterior
 from discreet._numerics import noises
 from discreet._randomness.entropy import SeededEntropy
 from discreet.answers.release import publish
@@ -150,6 +151,24 @@ def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
         z = noise.draw(rng.multinomial(n, np.append(answered * cells, 1 - answered))[None], rng)[0]
         found = BinnedDistribution(bins, z[:-1], noise, n=n, apart=z[-1:])
     return found.quantiles(QUARTILES).draws(DRAWS, int(rng.integers(2**31))), truth, other
+
+
+def survival(rng: Rng, depth: int, n: int, epsilon: float) -> Found:
+    """A survival curve at three times; events and censored records have laws from the tree's prior."""
+    bins, places = Bins(tuple(np.linspace(0, 1, 2**depth + 1))), [0, 2 ** (depth - 1), 2**depth - 2]
+    truths = []
+    for _ in range(2):
+        cells = np.stack([np.diff(_from_tree(rng, depth)[::16]) for _ in range(2)], axis=1)
+        cells *= (share := rng.random(), 1 - share)
+        truths.append(cells)
+    noise = noises.LatticeNoise(2 / epsilon)
+    z = noise.draw(rng.multinomial(n, truths[0].ravel())[None], rng)[0]
+    found = SurvivalPosterior(bins, z.reshape(1, -1, 2), noise, n=n)
+    truth, other = (
+        SurvivalDraws(bins, cells[None, None, :, 1], cells[None, None, :, 0]).curves[0, 0, places]
+        for cells in truths
+    )
+    return found.draws(DRAWS, int(rng.integers(2**31))).curves[:, 0, places], truth, other
 
 
 def _from_tree(rng: Rng, depth: int) -> np.ndarray:
@@ -351,6 +370,7 @@ CASES = (
         partial(binned, depth=6, n=1000, epsilon=1.0, hidden=False),
     ),
     Case("quartiles, 32 bins, add/remove, ε 0.5", partial(binned, depth=5, n=0, epsilon=0.5, hidden=True)),
+    Case("survival, 16 bins, n 300, ε 1", partial(survival, depth=4, n=300, epsilon=1.0)),
     Case("table 3 × 2, n 300, ε 0.5: conditional", table),
     Case("pooled, 50 groups of 40, 2 levels, ε 0.5", partial(groups, number=50, size=40, levels=2)),
     Case("pooled, 20 groups of 60, 4 levels, ε 0.5", partial(groups, number=20, size=60, levels=4)),

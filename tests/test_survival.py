@@ -117,3 +117,24 @@ def test_a_single_group_is_not_compared() -> None:
         answer.log_rank()
     with pytest.raises(discreet.errors.InvalidInputError, match="must be one of"):
         answer.difference(3.0)
+
+
+def test_log_rank_is_the_usual_one_without_noise_and_smaller_with_it() -> None:
+    data = people(1.25)
+    time, dead, group = data["days"], data["status"] == "dead", (data["arm"] == "b").astype(int)
+    excess = variance = 0.0
+    for t in time[dead]:
+        risk, other = (time >= t).sum(), (group[time >= t]).sum()
+        excess += group[(time == t) & dead][0] - other / risk
+        variance += other * (risk - other) / risk**2
+    bins = Bins(tuple(np.linspace(0, 1000, 21)))
+    counts = np.zeros((2, 20, 2))
+    np.add.at(counts, (group, bins.places(time), dead.astype(int)), 1)
+    statistic, freedom, p_value = SurvivalPosterior(
+        bins, counts, noises.DiscreteLaplace(0.05), n=2000
+    ).log_rank()
+    assert statistic == pytest.approx(excess**2 / variance, rel=0.1)
+    assert freedom == 1
+    assert 0 < p_value < 0.01
+    noisy = SurvivalPosterior(bins, counts, noises.LatticeNoise(20.0), n=2000).log_rank()
+    assert noisy[0] < 0.5 * statistic

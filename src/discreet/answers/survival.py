@@ -83,6 +83,11 @@ class SurvivalAnswer(Answer):
         """The groups; an empty text where there are none."""
         return ("",) if self.by is None else tuple(map(str, (self.counted.axes or {})[self.by]))
 
+    @property
+    def times(self) -> tuple[float, ...]:
+        """The times beyond which the curve is known."""
+        return tuple(self._usual.times.tolist())
+
     @cached_property
     def posterior(self) -> SurvivalPosterior:
         """The posterior of the curves."""
