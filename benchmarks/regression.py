@@ -44,7 +44,7 @@ from discreet._data.levels import Levels
 from discreet._declarations import Domain, Relation
 from discreet._randomness.entropy import SeededEntropy
 from discreet.privacy.curves import largest_gaussian
-from discreet.regression._newton.design import Column, Design, Variable, shorten_rows
+from discreet.regression._newton.design import RESPONSE_BITS, Column, Design, Variable, shorten_rows
 from discreet.regression._newton.fit import regression
 from discreet.regression._newton.models import model_of
 from discreet.regression._newton.posterior import CoefficientPrior, PublicSetting
@@ -81,7 +81,7 @@ def plain_design(
         response = Variable("y", Grid((0, MOST_COUNT if ends is None else ends[1]), None, True, None), False)
     else:
         most = 4 * math.sqrt(2 + sum(squares))
-        response = Variable("y", Grid(ends or (-most, most), 1 << 14, False, None), False)
+        response = Variable("y", Grid(ends or (-most, most), 2 << RESPONSE_BITS, False, None), False)
     named = (Column("Intercept", ()), *(Column(f"x{j + 1}", ((j, one),)) for j, one in enumerate(tables)))
     norm = math.isqrt((columns + 1) * unit**2 - 1) + 1
     moments = np.diag([1.0, *squares])

@@ -76,6 +76,19 @@ def test_coefficients_are_in_the_units_of_the_columns() -> None:
     within(fit, dict.fromkeys(fit.names, 0.0))
 
 
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + I(x**2)"])
+def test_the_intervals_of_an_exact_curve_hold_what_the_grids_round(formula: str) -> None:
+    """Whole numbers that lie on no grid of a power of two, without errors and with hardly any noise."""
+    x = np.tile(np.arange(8.0), 2500)
+    curved = "**" in formula
+    truth = [1.0, 3.0, *([0.5] if curved else [])]
+    y = np.polynomial.polynomial.polyval(x, truth)
+    question = regression(formula, bounds={"x": (0, 10), "y": (0, 60)}, epsilon=10**5, delta="1e-6")
+    low, high = question.fit({"x": x, "y": y}, source=SeededEntropy(3)).interval(0.95)
+    assert ((low <= truth) & (truth <= high)).all()
+    assert (high - low < 60 * (3e-3 if curved else 3e-4)).all()
+
+
 def test_dispersion_is_one_of_a_poisson_law() -> None:
     frame = people(20_000)
     fit = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
@@ -476,6 +489,10 @@ def test_sums_over_columns_of_another_scale_are_refused() -> None:
     assert Fit.from_content(content).mean() == pytest.approx(fit.mean())
     with pytest.raises(ValueError, match="scaled otherwise: read it with the version that wrote it"):
         Fit.from_content({name: value for name, value in content.items() if name != "columns"})
+    content = asked("income ~ age", "gaussian").fit(people(2_000), source=SeededEntropy(1)).content()
+    assert Fit.from_content(content).content() == content
+    with pytest.raises(ValueError, match="scaled otherwise: read it with the version that wrote it"):
+        Fit.from_content({**content, "columns": "orthogonal"})  # a response of 2^14 steps
 
 
 def test_likelihood_times_prior_is_the_posterior() -> None:

@@ -118,7 +118,7 @@ def test_given_a_curvature_coefficients_are_normal_as_written_out() -> None:
     for matrix, dispersion in ((true, 1.0), (1.3 * true + 5 * np.eye(3), 0.6), (true / 2, 2.0)):
         values, vectors = np.linalg.eigh(matrix)
         state = found.compute_states(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
-        whole = matrix @ before @ matrix + dispersion * matrix + seen.variance * np.eye(3)
+        whole = matrix @ before @ matrix + (dispersion + found.rounding) * matrix + seen.variance * np.eye(3)
         gap = centre - seen.point
         left = seen.score - matrix @ gap
         gain = before @ matrix @ np.linalg.inv(whole)
@@ -302,7 +302,7 @@ def asked(family: str, size: int, epsilon: str) -> PublicSetting:
     unit = 1 << 10
     variable = Variable("x", grids.Grid((-1, 1), 2 * unit, False, None), False)
     response = {
-        "gaussian": lambda: grids.Grid((-1, 1), 1 << 14, False, None),
+        "gaussian": lambda: grids.Grid((-1, 1), 1 << 16, False, None),
         "binomial": lambda: levels.Levels(levels.Domain(("0", "1"))),
         "poisson": lambda: grids.Grid((0, 12), None, True, None),
     }[family]()
@@ -327,7 +327,7 @@ def answered(setting: PublicSetting, seed: int, excess: float = 0.0) -> Outcome:
         response = (generator.random(setting.n) < expit(eta)).astype(np.int64)
     if setting.model.family == "gaussian":
         response = np.rint(
-            (np.clip(eta / 3 + generator.normal(0, 0.2, setting.n), -1, 1) + 1) / 2 * (1 << 14)
+            (np.clip(eta / 3 + generator.normal(0, 0.2, setting.n), -1, 1) + 1) / 2 * (1 << 16)
         )
     rows = np.column_stack([np.full(setting.n, 1024.0), x])
     blocks = [RowBlock(rows, response.astype(np.int64))]
@@ -557,9 +557,9 @@ def with_signs(family: str, mu: int) -> tuple[PublicSetting, Any, Any]:
     rows = np.column_stack([np.full(n, unit), signs[0], x, signs[1]]).astype(np.float64)
     eta = rows / unit @ [-0.8, 0.5, -0.9, 0.6]
     if family == "gaussian":
-        coder: Any = grids.Grid((0, 1), 1 << 14, False, None)
+        coder: Any = grids.Grid((0, 1), 1 << 16, False, None)
         values = generator.beta(0.5 + expit(eta), 0.7)  # from one bound to the other, and not normal
-        response = np.rint(values * (1 << 14)).astype(np.int64)
+        response = np.rint(values * (1 << 16)).astype(np.int64)
     elif family == "binomial":
         coder = levels.Levels(levels.Domain(("0", "1")))
         values = response = (generator.random(n) < expit(eta)).astype(np.int64)
@@ -567,7 +567,7 @@ def with_signs(family: str, mu: int) -> tuple[PublicSetting, Any, Any]:
         coder = grids.Grid((0, 12), None, True, None)
         values = response = generator.poisson(np.exp(eta)).clip(0, 12)
     pair, line = (-unit, unit), tuple(range(-unit, unit + 1))
-    sign, number = grids.Grid((-1, 1), 1, False, None), grids.Grid((-1, 1), 2 * unit, False, None)
+    sign, number = levels.Levels(levels.Domain((0, 1))), grids.Grid((-1, 1), 2 * unit, False, None)
     variables = (Variable("rare", sign, False), Variable("x", number, False), Variable("often", sign, False))
     columns = (
         Column("Intercept", ()),
@@ -635,7 +635,8 @@ def test_what_is_drawn_beside_the_curvature_has_its_law(family: str) -> None:
         assert state.dispersion[0] == pytest.approx(dispersion)
         scale = 64 ** -stats.norm.cdf(turn)
         stretch = np.diag([1.0, scale, scale])
-        law = matrix @ stretch @ before @ stretch @ matrix + dispersion * matrix + seen.variance * np.eye(3)
+        law = matrix @ stretch @ before @ stretch @ matrix
+        law += (dispersion + found.rounding) * matrix + seen.variance * np.eye(3)
         left = seen.score - matrix @ (centre - seen.point)
         log = stats.multivariate_normal(np.zeros(3), law).logpdf(left) + own**2 / 2
         known = math.log(dispersion) / 2 if family == "gaussian" else -((math.log(dispersion) / 0.5) ** 2) / 2

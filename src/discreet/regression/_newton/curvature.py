@@ -179,6 +179,13 @@ class LatentCurvature:
             self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
         self.noise = float(np.sqrt((self.root**2).sum(axis=1)).mean())
         self.log_dispersion = self._dispersion()
+        self.rounding = 0.0
+        state = self._estimate_state()
+        near = seen.point + state.vectors[0] @ state.mean[0]
+        squares = float(((near.reshape(-1, design.d) * design.resolution) ** 2).sum())
+        self.rounding = records * weight * (squares + 2 * 4.0**-model.link_bits) / 12
+        """What rounding to grids adds to φ. Records that are alike are rounded alike, which no number of them
+        averages out: errors e of predictors move the score by Σv·e·x, of length √(Σv·e²) at most in A⁻¹."""
 
     @property
     def disperses(self) -> bool:
@@ -235,7 +242,7 @@ class LatentCurvature:
         log = correction - np.log(np.maximum(values, 0.0) + self.per_record).sum(axis=1)
         bad = values[:, 0] <= 0
         values = np.maximum(values, 1e-12 * self.per_record)
-        sampling = seen.ratio * dispersion[:, None] * values
+        sampling = (seen.ratio * dispersion[:, None] + self.rounding) * values
         total = sampling + seen.variance
         left = seen.score @ vectors - values * (self.gap @ vectors)
         information = values / total

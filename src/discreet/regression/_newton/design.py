@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROW_BITS = 14
 """Rows have an integer length of at most 2¹⁴."""
+RESPONSE_BITS = 15
+"""A response of numbers has 2¹⁵ steps on either side of its middle."""
 _PROBES = 1024
 
 
@@ -117,6 +119,18 @@ class Design:
     def reach(self) -> FloatArray:
         """The largest size of each entry of a row."""
         return np.array([column.reach(self.bits) for column in self.columns], dtype=np.float64)
+
+    @cached_property
+    def resolution(self) -> FloatArray:
+        """How much a step of the grids, or rounding, moves each entry of a scaled row; 0 of a constant."""
+        steps = [
+            sum(
+                int(np.abs(np.diff(table)).max(initial=0)) if self.variables[v].numeric else 1
+                for v, table in factors
+            )
+            for factors in self._tables
+        ]
+        return np.asarray(steps) / self.unit
 
     @property
     def plain(self) -> tuple[bool, ...]:
@@ -280,11 +294,11 @@ def design(
         raise InvalidInputError(
             f"is below the step of the rows, 2^-{bits}: give a larger one", parameter="norm", value=norm
         )
-    out = variable(response, bounds, levels, missing, 1 << 14, family, other)
+    out = variable(response, bounds, levels, missing, 2 << RESPONSE_BITS, family, other)
     if family == "gaussian" and all(column.factors for column in columns):
         # 0 must stay 0 where no intercept moves it to the middle of the bounds.
         most = max(map(abs, bounds[response]))
-        out = variable(response, {response: (-most, most)}, levels, missing, 1 << 14, family)
+        out = variable(response, {response: (-most, most)}, levels, missing, 2 << RESPONSE_BITS, family)
     return Design(formula, fine, out, columns, bits, reach, mixing, np.eye(len(names))).spread(reach)
 
 

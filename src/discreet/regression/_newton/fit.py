@@ -47,7 +47,7 @@ from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
-from discreet.regression._newton.design import Design, design
+from discreet.regression._newton.design import RESPONSE_BITS, Design, design
 from discreet.regression._newton.earlier import COLUMNS_OF_0_2, EarlierFit
 from discreet.regression._newton.formulas import check_formula
 from discreet.regression._newton.models import ResponseModel, model_of
@@ -67,8 +67,8 @@ _READING = (
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
 """Of a document; no question has as many."""
-_COLUMNS = "orthogonal"
-"""How the columns are scaled over which the sums are: a document says it, and another scale is refused."""
+_SCALES = {"gaussian": f"orthogonal, 2^{RESPONSE_BITS}"}
+"""How columns, and a response of numbers, are scaled: a document says it, and another scale is refused."""
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 
 
@@ -619,7 +619,7 @@ class Fit(Bridged, Answer):
         return {
             "question": self.question.to_dict(),
             "guarantee": self.guarantee.to_dict(),
-            "columns": _COLUMNS,
+            "columns": _SCALES.get(self.question.family, "orthogonal"),
             "n": self.n,
             "reached": None if self.reached is None else list(self.reached),
             "rounds": [
@@ -652,11 +652,11 @@ class Fit(Bridged, Answer):
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Fit:
         """Reads :meth:`content`; what the guarantee says must be what the question promises."""
-        if content.get("columns") != _COLUMNS:
+        question, reached = content["question"], content["reached"]
+        if content.get("columns") != _SCALES.get(question["family"], "orthogonal"):
             raise ValueError(
                 "its sums are over columns that were scaled otherwise: read it with the version that wrote it"
             )
-        question, reached = content["question"], content["reached"]
         # Nothing is computed that has many more columns than the document has numbers.
         held = max([len(reached or ()), *(len(fields["point"]) for fields in content["rounds"])])
         sizes = {name: len(levels) for name, levels in question.get("levels", {}).items()}

@@ -20,7 +20,7 @@ from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError
 from discreet.regression._newton.curvature import clipped_moments
-from discreet.regression._newton.design import Design
+from discreet.regression._newton.design import RESPONSE_BITS, Design
 
 if TYPE_CHECKING:
     from discreet.regression._newton.posterior import NormalLaw
@@ -207,8 +207,7 @@ class GaussianModel(ResponseModel):
 
     family = "gaussian"
     round_shares = _shares(20, 20, 60)
-    link_bits = 13
-    residual_bits = 13
+    link_bits = residual_bits = RESPONSE_BITS
     weight_bits = 0
     squares = normal = True
     deviation = 4.0

@@ -408,7 +408,7 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     joint = latent(setting, seen)
     drawn = joint.sample()
     dispersion = float(drawn.weights @ drawn.dispersion)
-    precision = drawn.curvature / (joint.seen.ratio * dispersion) + joint.precision
+    precision = drawn.curvature / (joint.seen.ratio * dispersion + joint.rounding) + joint.precision
     law = Posterior(
         drawn.draws,
         drawn.weights,
