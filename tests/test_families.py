@@ -310,9 +310,9 @@ def test_a_plan_says_how_many_public_records_are_enough() -> None:
     target: dict[str, Any] = {"epsilon": 1, "order": 5}
     found = plan_public("beta", prior=(1, 2), n=60, typical=[0, 0, 1], public=5, **target)
     assert found.enough is not None
-    third = Fraction(found.enough, 3)
-    for known, enough in ((third, True), (third - Fraction(1, 3), False)):
-        prior = (float(1 + known), float(2 + 2 * known))
+    for whole, enough in ((found.enough, True), (found.enough - 1, False)):
+        yes = whole // 3
+        prior = (1.0 + yes, 2.0 + whole - yes)
         if enough:
             assert posterior_sampler("direct", "beta", prior=prior, n=60, **target).r == 1
         else:

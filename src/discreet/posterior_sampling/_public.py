@@ -75,15 +75,37 @@ def plan_public(
     public: int = 0,
     **options: Any,
 ) -> PublicPlan:
-    """How far public records carry a draw: until ``direct`` suffices, and what ``public`` of them are worth.
+    """Plan how far public records carry a posterior draw, before any private record is opened.
 
-    ``typical``: made-up records of which private and public ones are taken to be copies, such as
-    ``[0, 0, 1]`` for a third of yes; for ``"dirichlet"`` counts by level. The rest is as of
-    :func:`discreet.posterior_sampler`.
+    Parameters
+    ----------
+    family
+        The family, or its name; ``options`` are its own.
+    prior
+        Parameters of the prior, without the public records.
+    n
+        Number of private records.
+    typical
+        Made-up records of which private and public ones are taken to be copies, such as ``[0, 0, 1]`` for a
+        third of yes; for ``"dirichlet"`` counts by level. Public records are whole: the typical ones in
+        order, again and again; counts by level are rounded down.
+    epsilon, order, delta
+        The target, as in :func:`discreet.posterior_sampler`.
+    public
+        Public records at hand.
+    **options
+        Options of the family.
 
-    >>> found = plan_public("beta", prior=(1, 2), n=100, typical=[0, 0, 1], public=60, epsilon=1, order=5)
-    >>> found.enough, [round(r, 2) for r in found.weight]
-    (11, [0.25, 1.0])
+    Returns
+    -------
+    PublicPlan
+        How many public records are enough for ``direct``, and what ``public`` of them are worth.
+
+    Examples
+    --------
+    >>> plan = plan_public("beta", prior=(1, 2), n=100, typical=[0, 0, 1], public=60, epsilon=1, order=5)
+    >>> plan.enough, [round(weight, 2) for weight in plan.weight]
+    (12, [0.25, 1.0])
     """
     model = as_family(family, options)
     size, number = as_size(n), as_integer(public, "public")
@@ -92,7 +114,7 @@ def plan_public(
     prior_eta, record = model.natural(model.prior(prior)), _record(model, typical)
 
     def sampler(method: str, public_records: int, records: int = size) -> PosteriorSampler:
-        informed = model.from_natural(add_scaled(prior_eta, record, Fraction(public_records)))
+        informed = model.from_natural(add_scaled(prior_eta, _whole(model, typical, public_records)))
         return posterior_sampler(
             method, model, prior=informed, n=records, epsilon=epsilon, order=order, delta=delta
         )
@@ -122,6 +144,17 @@ def _record(model: Family, typical: Any) -> Natural:
     else:
         statistic, number = model.read(typical, None, {})
     return tuple(part / number for part in model.contribution(statistic, number))
+
+
+def _whole(model: Family, typical: Any, number: int) -> Natural:
+    """What so many whole records add: the typical ones in order, over and over; counts rounded down."""
+    if model.records == "levels":
+        counts = [int(count) * number // sum(typical) for count in typical]
+        return model.contribution(counts, sum(counts))
+    times, left = divmod(number, len(typical))
+    once = model.contribution(*model.read(typical, None, {}))
+    whole = tuple(part * times for part in once)
+    return add_scaled(whole, model.contribution(*model.read(typical[:left], None, {}))) if left else whole
 
 
 def _least(holds: Any, start: int) -> int | None:
