@@ -42,7 +42,18 @@ class Relation(StrEnum):
     REPLACE_NEARBY = "replace-nearby"
 
     def implies(self, other: Relation) -> bool:
-        """Whether a guarantee for these pairs is one, with the same numbers, for the pairs of ``other``."""
+        """Whether a guarantee for these pairs is one, with the same numbers, for the pairs of ``other``.
+
+        Parameters
+        ----------
+        other
+            The other relation.
+
+        Returns
+        -------
+        bool
+            True if so.
+        """
         within = other is Relation.WITHIN_GROUP and self in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON)
         return self is other or within
 

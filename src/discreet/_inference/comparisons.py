@@ -43,24 +43,89 @@ class Shares:
         return self._at(level, pair[0]), self._at(level, pair[1])
 
     def share(self, level: Any, group: Any = None) -> Quantity:
-        """The share of a level, in a group where there are groups."""
+        """Return the share of a value, within a group where there are groups.
+
+        Parameters
+        ----------
+        level
+            The value whose share is meant.
+        group
+            The group; None where there are none.
+
+        Returns
+        -------
+        Quantity
+            The quantity, with its mean, interval and draws.
+        """
         return Quantity(self._at(level, group))
 
     def difference(self, level: Any, between: Sequence[Any]) -> Quantity:
-        """The share of a level in the first group less that in the second."""
+        """Return the share of a value in the first group minus that in the second.
+
+        Parameters
+        ----------
+        level
+            The value whose share is meant.
+        between
+            Two groups.
+
+        Returns
+        -------
+        Quantity
+            The quantity, with its mean, interval and draws.
+        """
         return Quantity(np.subtract(*self._pair(level, between)))
 
     def ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
-        """The share of a level in the first group over that in the second."""
+        """Return the share of a value in the first group divided by that in the second.
+
+        Parameters
+        ----------
+        level
+            The value whose share is meant.
+        between
+            Two groups.
+
+        Returns
+        -------
+        Quantity
+            The quantity, with its mean, interval and draws.
+        """
         return Quantity(np.divide(*self._pair(level, between)))
 
     def odds_ratio(self, level: Any, between: Sequence[Any]) -> Quantity:
-        """The odds of a level in the first group over those in the second."""
+        """Return the odds of a value in the first group divided by those in the second.
+
+        Parameters
+        ----------
+        level
+            The value whose share is meant.
+        between
+            Two groups.
+
+        Returns
+        -------
+        Quantity
+            The quantity, with its mean, interval and draws.
+        """
         a, b = self._pair(level, between)
         return Quantity(a / (1 - a) / (b / (1 - b)))
 
     def probability(self, level: Any, between: Sequence[Any]) -> float:
-        """The posterior probability that the share is larger in the first group than in the second."""
+        """Return the posterior probability that the share is larger in the first group than in the second.
+
+        Parameters
+        ----------
+        level
+            The value whose share is meant.
+        between
+            Two groups.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         return float(self.difference(level, between).probability())
 
     def mean(self) -> FloatArray:
@@ -68,11 +133,33 @@ class Shares:
         return np.asarray(self.draws.mean(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Equal tails, each of shape (groups, levels)."""
+        """Return equal-tailed credible intervals.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        tuple of arrays
+            Low and high ends, each of shape (groups, values).
+        """
         return Quantity(self.draws).interval(level)
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """A mapping for each group and level."""
+        """Return the shares as rows.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        list of dict
+            One for each group and value.
+        """
         places = [
             {**({} if self.given is None else {self.given: group}), self.outcome: level}
             for group in self.groups
@@ -82,7 +169,18 @@ class Shares:
         return [{**row.pop("name"), **row} for row in rows]
 
     def side_by_side(self, level: float = 0.95) -> Table:
-        """Return the shares in percent, the groups side by side, with intervals."""
+        """Return the shares in percent with intervals, the groups side by side.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        Table
+            A row for each value.
+        """
         numbers = zip(self.mean(), *self.interval(level), strict=True)
         percent = [
             [f"{100 * m:.1f} ({100 * a:.1f} to {100 * b:.1f})" for m, a, b in zip(*rows, strict=True)]
@@ -94,7 +192,18 @@ class Shares:
         return self._laid_out([str(group) for group in self.groups], percent, str(self.given), caption)
 
     def differences(self, level: float = 0.95) -> Table:
-        """Return how the shares in the other groups differ from the first, in percentage points."""
+        """Return by how many percentage points the shares of the other groups differ from the first.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        Table
+            A row for each value and group.
+        """
         first, *others = self.groups
         points = [
             [_points(self.difference(value, (other, first)), level) for value in self.levels]

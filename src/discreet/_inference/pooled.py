@@ -177,7 +177,20 @@ class Pooled(Estimates):
 
     @abstractmethod
     def sample(self, size: int = 1000, seed: int | None = None) -> FloatArray:
-        """Draws of all shares, shape (size, groups, values)."""
+        """Draw all shares from their posterior.
+
+        Parameters
+        ----------
+        size
+            How many draws.
+        seed
+            Seed of the generator.
+
+        Returns
+        -------
+        FloatArray
+            Draws, of shape (size, groups, values).
+        """
 
     @property
     @abstractmethod

@@ -60,16 +60,37 @@ class Published(Bridged):
         )
 
     def likelihood(self, model: Model | None = None) -> Likelihood:
-        """log P(values | parameters): shares where the total is public, rates where it is not."""
+        """Return log P(values | parameters): of shares where the total is public, of rates where it is not.
+
+        Parameters
+        ----------
+        model
+            A model of the counts; None for the one that fits.
+
+        Returns
+        -------
+        Likelihood
+            The likelihood, for PyMC, NumPyro, Stan or any sampler.
+        """
         return likelihood(self.values, self.noise, model, total=self.total)
 
     def noise_aware(
         self, prior: float | Sequence[float] = 1.0, total_range: tuple[float, float] | None = None
     ) -> Any:
-        """The posterior of the shares with the noise accounted for, under a Dirichlet prior.
+        """Return the posterior of the shares with the noise accounted for, under a Dirichlet prior.
 
-        Where the total is not public it is integrated, never plugged in: its prior is 1/total, over
-        ``total_range`` where one is given. What is known of it is then ``total``.
+        Parameters
+        ----------
+        prior
+            Parameters of the Dirichlet prior, one number or one for each level.
+        total_range
+            Bounds of the total, where it is not public.
+
+        Returns
+        -------
+        Answer
+            The posterior. Where the total is not public it is integrated over, with the prior 1/total, and
+            is in ``total``.
         """
         alphas = as_prior(prior, len(self.values))
         if not _LEAST_AMOUNT <= min(alphas) <= max(alphas) <= 1e6:
@@ -89,10 +110,22 @@ class Published(Bridged):
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
     def pool(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
-        """Shares within groups that share strength: the values are rows of one group after the other.
+        """Return shares within groups that share strength, from rows of one group after the other.
 
-        ``groups`` names them, ``sizes`` are their public numbers of records where those are known. Noise of
-        sum zero is within each group if so, and over the whole table if not.
+        Parameters
+        ----------
+        groups
+            Names of the groups.
+        sizes
+            Their public numbers of records, where those are known. Noise of sum zero is then within each
+            group, else over the whole table.
+        seed
+            Seed of the simulation.
+
+        Returns
+        -------
+        Pooled
+            The shares of each group.
         """
         from discreet._inference.pooled import noisy_groups, pool_groups
 
@@ -121,21 +154,39 @@ def noisy_counts(
     rounded: bool = False,
     suppressed_below: Any = None,
 ) -> Published:
-    """Noisy counts published by any tool.
+    """Read noisy counts that any tool published.
 
-    ``noise`` is ``(name, amount)``: ``("discrete-laplace", scale)``, ``("geometric", epsilon)``,
-    ``("laplace", scale)``, ``("discrete-gaussian", sigma)``, ``("gaussian", sigma)``; an amount is one number
-    or one for each cell. Other units are named: ``("laplace", {"std": 3})``, ``{"variance": …}``,
-    ``{"epsilon": …}`` (for one record that moves one count by one), ``{"scale": …}``. A measurement of OpenDP
-    stands for its own noise.
+    Parameters
+    ----------
+    values
+        A sequence, a mapping from level to value, or a table (a data frame, or the path of a CSV file) whose
+        ``column`` holds the values.
+    noise
+        ``(name, amount)``: ``("discrete-laplace", scale)``, ``("geometric", epsilon)``, ``("laplace",
+        scale)``, ``("discrete-gaussian", sigma)``, ``("gaussian", sigma)``; an amount is one number, one
+        for each cell, or the name of a column. Other units are named: ``("laplace", {"std": 3})``,
+        ``{"variance": …}``, ``{"epsilon": …}`` (for one record that moves one count by one), ``{"scale":
+        …}``. A measurement of OpenDP stands for its own noise.
+    total
+        The exact number of records, where that is public.
+    column
+        The column of the values, in a table.
+    levels
+        Names of the counts, or the column that holds them.
+    clamped
+        ``0`` or ``(0, 100)`` where values were clamped.
+    rounded
+        Whether noise with a density was rounded to whole numbers.
+    suppressed_below
+        The threshold below which values were withheld; None or NaN stands for those.
 
-    ``values`` is a sequence, a mapping from level to value, or a table (a data frame, or the path of a CSV
-    file) of which ``column`` holds the values; amounts of noise and ``levels`` may then name columns too.
+    Returns
+    -------
+    Published
+        The counts, with their likelihood and posteriors.
 
-    ``total`` is the exact number of records where that is public. ``clamped=0`` or ``(0, 100)`` says that
-    values were clamped; ``rounded`` that noise with a density was rounded to whole numbers;
-    ``suppressed_below=t`` that values below t were withheld: None or NaN stands for those.
-
+    Examples
+    --------
     >>> published = noisy_counts([61, 45], noise=("discrete-laplace", 10.0), total=100)
     >>> bool(0.4 < published.noise_aware().mean()[0] < 0.7)
     True

@@ -21,11 +21,20 @@ def from_gap(gap: npt.ArrayLike) -> FloatArray:
 
 
 def hellinger(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray | float:
-    """Hellinger distance between Dir(a) and Dir(b), in [0, 1].
+    """Return the Hellinger distance between Dir(a) and Dir(b), in [0, 1].
 
-    ``a`` and ``b`` hold Dirichlet parameters along the last axis and are broadcast over the leading ones;
-    two plain vectors give a float.
+    Parameters
+    ----------
+    a, b
+        Dirichlet parameters along the last axis; the leading axes are broadcast.
 
+    Returns
+    -------
+    float or array
+        The distance; two plain vectors give a float.
+
+    Examples
+    --------
     >>> round(hellinger((5, 5), (6, 4)), 12)
     0.233629480709
     """

@@ -105,9 +105,28 @@ def report(
 ) -> str:
     """Return the report of an answer, of several, or of a study, as one HTML document.
 
-    It holds the released values in words, tables and drawings; it loads nothing and runs no script. The same
-    values give the same bytes on the same ``day``, which is today unless given. The document is written to
-    ``path`` if that is given.
+    Parameters
+    ----------
+    result
+        An answer, a list of answers, or a study.
+    path
+        Where to write the document; it is not written if None.
+    title
+        The heading.
+    day
+        The date of the report: today if None. The same values give the same bytes on the same day.
+
+    Returns
+    -------
+    str
+        The document: released values in words, tables and drawings. It loads nothing and runs no script.
+
+    Examples
+    --------
+    >>> import discreet
+    >>> smokers = discreet.proportions(["yes", "no"] * 50, schema=("yes", "no"), epsilon=1)
+    >>> report(smokers, title="Who smokes?")[:15]
+    '<!DOCTYPE html>'
     """
     text = _page(result, title, day or date.today())
     if path is not None:

@@ -442,21 +442,69 @@ class NormalMixture(Mixture):
         return self.loc, self.scale**2
 
     def cdfs(self, theta: FloatArray) -> FloatArray:
+        """Return the distribution function of each component.
+
+        Parameters
+        ----------
+        theta
+            Values, which are broadcast against the components.
+
+        Returns
+        -------
+        FloatArray
+            The probabilities.
+        """
         from scipy.special import ndtr
 
         return np.asarray(ndtr((theta - self.loc) / self.scale))
 
     def logpdfs(self, theta: FloatArray) -> FloatArray:
+        """Return the log-density of each component.
+
+        Parameters
+        ----------
+        theta
+            Values, which are broadcast against the components.
+
+        Returns
+        -------
+        FloatArray
+            The log-densities.
+        """
         standard = (theta - self.loc) / self.scale
         return np.asarray(-0.5 * standard**2 - np.log(self.scale) - 0.5 * math.log(2 * math.pi))
 
     def bracket(self, probability: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds between which each quantile of the mixture lies.
+
+        Parameters
+        ----------
+        probability
+            Probabilities.
+
+        Returns
+        -------
+        tuple of arrays
+            The smallest and the largest quantile of the components.
+        """
         from scipy.special import ndtri
 
         quantiles = self.loc + self.scale * ndtri(probability[..., None])
         return quantiles.min(axis=-1), quantiles.max(axis=-1)
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
+        """Return quantiles, by bisection.
+
+        Parameters
+        ----------
+        probability
+            Probabilities.
+
+        Returns
+        -------
+        FloatArray
+            The quantiles.
+        """
         wanted = np.asarray(probability, dtype=np.float64)
         low, high = self.bracket(wanted)
         with np.errstate(invalid="ignore"):  # the quantiles of 0 and 1 are infinite
@@ -469,6 +517,20 @@ class NormalMixture(Mixture):
         return np.asarray(high)
 
     def draw(self, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> FloatArray:
+        """Draw one value of each chosen component.
+
+        Parameters
+        ----------
+        chosen
+            Indices of components.
+        rng
+            The generator.
+
+        Returns
+        -------
+        FloatArray
+            The values.
+        """
         return rng.normal(self.loc[chosen], self.scale[chosen])
 
 

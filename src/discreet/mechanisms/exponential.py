@@ -97,7 +97,18 @@ class ScoredMechanism(Mechanism):
 
     @abstractmethod
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/sensitivity at these counts."""
+        """Return 1/sensitivity at these counts.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
 
     @property
     @abstractmethod
@@ -120,7 +131,18 @@ class ScoredMechanism(Mechanism):
         return DirichletCandidates(self.prior, self.n)
 
     def distances(self, sources: IntArray | None = None) -> FloatArray:
-        """Return the distance from every source (all datasets if None) to every candidate."""
+        """Return the distance from every source to every candidate.
+
+        Parameters
+        ----------
+        sources
+            Datasets, one a row; all of them if None.
+
+        Returns
+        -------
+        FloatArray
+            A row for each source, a column for each candidate.
+        """
         return self.candidates.distances(self.score_name, sources)
 
     @property
@@ -133,7 +155,18 @@ class ScoredMechanism(Mechanism):
         return fits(self.k, self.number_of_outputs)
 
     def slack_at(self, strength: float) -> float:
-        """Bound what rounding can add to the privacy loss at a strength."""
+        """Bound what rounding can add to the privacy loss at a strength.
+
+        Parameters
+        ----------
+        strength
+            The factor between sharpness and rate.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
         return 4 * log_error(strength * self.largest_sharpness * self.largest_distance)
 
     @property
@@ -142,12 +175,34 @@ class ScoredMechanism(Mechanism):
         return self.slack_at(self.strength)
 
     def enumerated_laws(self, sharpness: Callable[[tuple[int, ...]], float]) -> ExponentialLaws:
-        """Return the output distributions of all datasets, for any strength and this sharpness."""
+        """Return the output distributions of all datasets, for any strength and this sharpness.
+
+        Parameters
+        ----------
+        sharpness
+            A function from counts to 1/sensitivity.
+
+        Returns
+        -------
+        ExponentialLaws
+            The distributions, and the largest loss between neighbours.
+        """
         rates = np.array([sharpness(tuple(row)) for row in self.candidates.rows.tolist()])
         return ExponentialLaws(self.candidates.pairs, self.distances(), rates)
 
     def rate(self, counts: tuple[int, ...]) -> float:
-        """Return the rate t(x) of a dataset: strength · sharpness."""
+        """Return the rate t(x) of a dataset: strength · sharpness.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The rate.
+        """
         return self.strength * self.sharpness(counts)
 
     @property
@@ -179,6 +234,18 @@ class ScoredMechanism(Mechanism):
         return rows, log_weight - log_normalisers(log_weight)
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return all outputs, and the log-probability of each for every dataset of ``rows``.
+
+        Parameters
+        ----------
+        rows
+            Datasets, one a row.
+
+        Returns
+        -------
+        tuple of arrays
+            Outputs, and log-probabilities with a row for each dataset.
+        """
         if self.n > 5_000:
             return super().log_pmfs(rows)  # the tables are quadratic in n
         rates = np.array([self.rate(tuple(row)) for row in rows.tolist()])
@@ -224,7 +291,23 @@ class Calibrated(ScoredMechanism):
         return (float(self.epsilon) - slack) * (1 - 2.0**-50) * self.theorem
 
     def affordable_slack(self, strength: float) -> float:
-        """Bound what rounding can cost at a strength; refuse more than a millionth of the budget."""
+        """Bound what rounding can cost at a strength; refuse more than a millionth of the budget.
+
+        Parameters
+        ----------
+        strength
+            The factor between sharpness and rate.
+
+        Returns
+        -------
+        float
+            The bound.
+
+        Raises
+        ------
+        TooLargeError
+            If the bound exceeds a millionth of ε.
+        """
         slack = self.slack_at(strength)
         if slack > MAX_RELATIVE_SLACK * self.epsilon:
             raise TooLargeError(
@@ -464,6 +547,18 @@ class Exponential(Calibrated):
             raise InvalidInputError("score must depend on the data: this one is the same for all datasets")
 
     def distances(self, sources: IntArray | None = None) -> FloatArray:
+        """Return the distance from every source to every candidate, from the table where there is one.
+
+        Parameters
+        ----------
+        sources
+            Datasets, one a row; all of them if None.
+
+        Returns
+        -------
+        FloatArray
+            A row for each source, a column for each candidate.
+        """
         if not self._has_table:
             assert isinstance(self.score, str)
             return self.candidates.distances(self.score, sources)
@@ -494,7 +589,18 @@ class Exponential(Calibrated):
         return 1.0 if self.score == "hellinger" else float(self.n)
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/Δ, the same for all counts."""
+        """Return 1/Δ, the same for all counts.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
         return self.largest_sharpness
 
     def statistic(self, records: Iterable[Any]) -> tuple[int, ...]:

@@ -199,9 +199,37 @@ class ClippedMean(Tangent):
         super().__init__(rows, z, Fraction(model.weight), Fraction(model.precision))
 
     def likelihood_ratio(self, block: int, scores: list[Ball]) -> Ball:
+        """Return exp(Σ potential − score · response) of a block of records.
+
+        Parameters
+        ----------
+        block
+            The index of the block of records.
+        scores
+            The linear predictor of each record of the block.
+
+        Returns
+        -------
+        Ball
+            An enclosure of the value.
+        """
         return sum((self._potential(t) - t * y for t, y in self._with_response(block, scores)), ball(0)).exp()
 
     def slopes(self, block: int, scores: list[Ball]) -> list[Ball]:
+        """Return the clipped mean less the response, for each record of a block.
+
+        Parameters
+        ----------
+        block
+            The index of the block of records.
+        scores
+            The linear predictor of each record of the block.
+
+        Returns
+        -------
+        list of Ball
+            Enclosures of the slopes.
+        """
         return [self._mean(t) - y for t, y in self._with_response(block, scores)]
 
     def _with_response(self, block: int, scores: list[Ball]) -> Iterable[tuple[Ball, Ball]]:

@@ -54,15 +54,34 @@ class Likelihood(ABC):
         return max(1, _CELLS_AT_ONCE // self.k)
 
     def log_prob(self, *parameters: Any) -> Any:
-        """Return log P(published values | parameters), normalised over all possible values."""
+        """Return log P(published values | parameters), normalised over all possible values.
+
+        Parameters
+        ----------
+        *parameters
+            The parameters of the model: shares, rates, or two arrays for models with two.
+
+        Returns
+        -------
+        float or array
+            The log-probability.
+        """
         shape, chunks = self._chunks(parameters)
         return _join([self._log_prob(chunk) for chunk in chunks], shape)[()]
 
     def score(self, *parameters: Any) -> Any:
-        """The gradient, as E[∂ log P(x | parameters) | published, parameters] (Fisher).
+        """Return the gradient, as E[∂ log P(x | parameters) | published, parameters] (Fisher's identity).
 
-        By the logits of the shares: E[x | z] − n·shares. By the log rates: E[x | z] − rates. Models with two
-        parameters give one array for each.
+        Parameters
+        ----------
+        *parameters
+            The parameters of the model: shares, rates, or two arrays for models with two.
+
+        Returns
+        -------
+        array or tuple of arrays
+            By the logits of the shares: E[x | z] − n·shares. By the log rates: E[x | z] − rates. Models
+            with two parameters give one array for each.
         """
         shape, chunks = self._chunks(parameters)
         scores = []
@@ -75,16 +94,53 @@ class Likelihood(ABC):
         return result[0] if len(result) == 1 else tuple(result)
 
     def gradient(self, parameters: Any) -> Any:
-        """The gradient by the shares or rates themselves."""
+        """Return the gradient by the shares or rates themselves.
+
+        Parameters
+        ----------
+        parameters
+            The shares or rates.
+
+        Returns
+        -------
+        array
+            The gradient.
+        """
         return self.score(parameters) / np.maximum(parameters, 1e-300)
 
     def expected_counts(self, *parameters: Any) -> FloatArray:
-        """Return E[x | published values, parameters], x the true counts."""
+        """Return E[x | published values, parameters], where x are the true counts.
+
+        Parameters
+        ----------
+        *parameters
+            The parameters of the model: shares, rates, or two arrays for models with two.
+
+        Returns
+        -------
+        FloatArray
+            The expected counts.
+        """
         shape, chunks = self._chunks(parameters)
         return _join([self._means(chunk, [lambda x, which: x])[0] for chunk in chunks], (*shape, self.k))
 
     def sample_counts(self, *parameters: Any, size: int | None = None, seed: int | None = None) -> IntArray:
-        """Draw true counts given the published values and the parameters, shape (…, [size,] k)."""
+        """Draw true counts given the published values and the parameters.
+
+        Parameters
+        ----------
+        *parameters
+            The parameters of the model: shares, rates, or two arrays for models with two.
+        size
+            How many draws; one, without an axis of its own, if None.
+        seed
+            Seed of the generator; None for a fresh one.
+
+        Returns
+        -------
+        IntArray
+            Counts, of shape (…, [size,] k).
+        """
         number, rng = 1 if size is None else as_draws(size, self.k), np.random.default_rng(seed)
         shape, chunks = self._chunks(parameters, number)
         whole = (*shape, *(() if size is None else (number,)), self.k)

@@ -62,7 +62,22 @@ class _Hellinger(ScoredMechanism):
         return 1.0 / math.sqrt(-math.expm1(float(log_w(smallest_mean))))
 
     def gap(self, counts: tuple[int, ...], i: int, b: FloatArray) -> FloatArray:
-        """Return the part of level i in −log(1 − H²) between the posteriors of counts and of b there."""
+        """Return the part of one level in −log(1 − H²) between the posteriors of two datasets.
+
+        Parameters
+        ----------
+        counts
+            The counts of the first dataset.
+        i
+            The level.
+        b
+            The counts of the level in the second dataset.
+
+        Returns
+        -------
+        FloatArray
+            The part, for each of ``b``.
+        """
         parameter = self.prior[i] + counts[i]
         return log_gamma_gap(parameter, self.prior[i] + b, float(counts[i]) - b)
 
@@ -89,7 +104,18 @@ class _Hellinger(ScoredMechanism):
             _ = self.narrow
 
     def envelope(self, counts: tuple[int, ...]) -> Envelope:
-        """Return the sampler that does not enumerate candidates."""
+        """Return the sampler that does not enumerate candidates.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        Envelope
+            The sampler for these counts.
+        """
         return _envelope(self, counts)
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
@@ -151,7 +177,18 @@ class EHD(_Hellinger, Calibrated):
         global_sensitivity(self.n, self.prior, self.sensitivity)  # refuses what would not be private
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/global sensitivity, the same for all counts."""
+        """Return 1/global sensitivity, the same for all counts.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
         return self.largest_sharpness
 
     @cached_property
@@ -199,7 +236,18 @@ class EHDS(_Hellinger, Calibrated):
         object.__setattr__(self, "gamma", gamma)
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/γ-smooth sensitivity."""
+        """Return 1/γ-smooth sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
         return 1.0 / smooth_sensitivity(counts, self.prior, gamma=self.gamma)
 
     @property
@@ -237,7 +285,18 @@ class EHDLCalibrated(_Hellinger, Calibrated):
     calibration: Calibration = "exact"
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/local sensitivity."""
+        """Return 1/local sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
         return 1.0 / local_sensitivity(counts, self.prior)
 
     @property
@@ -274,7 +333,18 @@ class EHDL(_Hellinger):
         return Guarantee(None, basis="not private: proofs/ehdl.md has a witness")
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/local sensitivity."""
+        """Return 1/local sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
         return 1.0 / local_sensitivity(counts, self.prior)
 
     @property
@@ -355,7 +425,18 @@ class MBeta(_Hellinger):
         return self.budget / 2
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/β-smooth sensitivity."""
+        """Return 1/β-smooth sensitivity.
+
+        Parameters
+        ----------
+        counts
+            The count of each level, or the statistic of the family.
+
+        Returns
+        -------
+        float
+            The sharpness: one over the sensitivity.
+        """
         return 1.0 / smooth_sensitivity(counts, self.prior, beta=self.beta)
 
     def _beta(self, budget: float) -> float:

@@ -466,7 +466,18 @@ class Fit(Bridged, Answer):
         return np.clip(1 - np.diag(self.posterior.noise_free) / self.posterior.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
-        """The deviation of a gaussian model's errors, in the response's units: median and interval."""
+        """Return the standard deviation of a Gaussian model's errors, in the units of the response.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        tuple of float
+            Median, low and high end.
+        """
         if not self.question.model.normal:
             raise InvalidInputError(
                 "has no sigma; it is of gaussian models", parameter="family", value=self.question.family
@@ -477,9 +488,19 @@ class Fit(Bridged, Answer):
         return float(middle[0]), float(low[0]), float(high[0])
 
     def dispersion(self, level: float = 0.95) -> tuple[float, float, float]:
-        """The variance of counts over their mean, given the columns: 1 of a Poisson law; and an interval.
+        """Return the variance of counts over their mean, given the columns: 1 for a Poisson distribution.
 
-        The intervals of the coefficients allow for what is above 1 for sure.
+        The intervals of the coefficients allow for what is certainly above 1.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        tuple of float
+            Median, low and high end.
         """
         if self.question.family != "poisson":
             raise InvalidInputError(
@@ -491,10 +512,20 @@ class Fit(Bridged, Answer):
         return middle, low, high
 
     def predict(self, frame: Any, level: float = 0.95) -> Prediction:
-        """The mean response of records in their own units: probabilities, rates, or numbers.
+        """Predict the mean response of records: probabilities, rates, or numbers.
 
-        ``frame`` is a table with the formula's columns. Of a multinomial model the arrays have a column for
-        each level, in the declared order.
+        Parameters
+        ----------
+        frame
+            A table with the columns of the formula, in their own units.
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        Prediction
+            ``low``, ``mean`` and ``high``, one for each record; for a multinomial model with a column for
+            each level, in the declared order.
         """
         tail, law = (1 - as_level(level)) / 2, self.outcome.posterior
         design, outputs = self.question.design, self.question.model.outputs
@@ -524,10 +555,20 @@ class Fit(Bridged, Answer):
         return law.draws[np.random.default_rng(0).choice(len(law.draws), number, p=law.weights)]
 
     def effects(self, level: float = 0.95) -> list[Row]:
-        """Average marginal effects: what the mean response moves by, in its units, per unit of a column.
+        """Return average marginal effects: by how much the mean response changes per unit of a column.
 
-        The mean slope of the response is what the released curvature has for the constant column, over the
-        number of records. Columns of numbers that stand in several terms have none.
+        The mean slope of the response is what the released curvature has for the constant column, divided
+        by the number of records.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        list of Row
+            One for each column, in the units of the response. Columns of numbers in several terms have none.
         """
         model, law = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
