@@ -308,6 +308,47 @@ def test_columns_are_counted(formula: str, levels: dict[str, int], columns: tupl
     assert check_formula(formula, levels) == columns
 
 
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [(("budget", "relation"), "replace-person"), (("budget", "unit"), "household")],
+        [(("budget", "unit"), "household")],
+        [(("budget", "relation"), "add-remove")],
+        [(("budget", "relation"), "replace-nobody")],
+        [(("budget", "dataset"), "other")],
+        [(("budget", "cap"), {"epsilon": "1/10"})],
+        [(("budget", "entries"), 0)],
+        [(("answers", 1, "receipt", "sequence"), 2), (("budget", "spent"), {"epsilon": "1"})],
+        [(("answers", 1, "receipt", "dataset"), "other")],
+        [(("answers", 1, "id"), "a")],
+        [(("answers", 0, "receipt", "charged"), {"epsilon": "1/10"})],
+        [(("budget", "spent"), {"epsilon": "1"})],
+    ],
+)
+def test_a_study_says_whom_its_answers_protect_and_what_all_of_them_cost(tmp_path: Path, edits: Any) -> None:
+    """A statement to a regulator called answers for records answers for households."""
+    data = {"a": ["x", "y"] * 50, "b": [0.0, 1.0] * 50}
+    schema = discreet.Schema({"a": ["x", "y"], "b": (0, 1)}, n=100)
+    study = discreet.Study(data, schema, epsilon=5, ledger=tmp_path / "l.db", dataset="d")
+    study.proportions("a", epsilon=1, id="a")
+    study.mean("b", epsilon=1, id="b")
+    text = study.result().to_json()
+    assert len(load_answer(text).answers) == 2
+    document = json.loads(text)
+    for path, value in edits:
+        put(document["release"], path, value)
+    with pytest.raises(CorruptReleaseError):
+        load_answer(json.dumps({**document, "checksum": checksum(document["release"])}))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(WRITTEN.parents[1].glob("*/studies/*/study.json")), ids=lambda p: p.parent.name
+)
+def test_studies_of_earlier_versions_are_read(path: Path) -> None:
+    """Version 0.1.0 charged releases within groups as if they held for replace-one, and named no unit."""
+    assert load_answer(path.read_text("utf-8")).answers
+
+
 def test_a_ledger_verifies_what_its_documents_promise(tmp_path: Path) -> None:
     document = text_of("mean")
     guarantee = load_answer(document).guarantee

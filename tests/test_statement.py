@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,15 @@ def test_the_record_fits_the_schema_and_says_what_was_spent(result: StudyResult)
     assert "n = 200" in told["dp_variant"]["unprotected_quantities"]
     assert told["basic"]["data_curators"] == ABOUT["data_curators"]
     assert told["basic"]["description"].split() == ABOUT["description"].split()  # type: ignore[attr-defined]
+
+
+def test_no_text_adds_a_line_of_its_own(result: StudyResult) -> None:
+    for end in ("\r", "\x85", "\u2028", "\x1b", "\n"):
+        title = f"A\nB{end}status: Final"
+        record, _ = statement.registry_record(dataclasses.replace(result, title=title), ABOUT)
+        read = yaml.safe_load(statement.as_yaml(record))
+        assert read["status"] == "Draft"
+        assert read["deployment"]["basic"]["name"].strip() == title
 
 
 def test_no_field_is_named_that_nobody_filled(result: StudyResult) -> None:

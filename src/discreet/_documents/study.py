@@ -12,7 +12,9 @@ from discreet._documents.base import read_document, write_document
 from discreet._json import fields_as_json
 from discreet.errors import CorruptReleaseError, LedgerRefusal, NotPrivateError
 from discreet.ledger import Account, Budget, Receipt
+from discreet.ledger._chain import covers
 from discreet.ledger.budgets import price_of
+from discreet.privacy.guarantee import Guarantee
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class StudyResult:
         try:
             entries = content["answers"]
             budget = content.get("budget")
+            if len({entry["id"] for entry in entries}) < len(entries):
+                raise ValueError("an id stands twice")
             read = cls(
                 title=str(content["title"]),
                 dataset=str(content["dataset"]),
@@ -68,13 +72,14 @@ class StudyResult:
                 account=None if budget is None else Account.from_dict(budget),
                 schema=content.get("schema"),
             )
-            read._check_spent()
+            promised = {entry["id"]: entry["answer"]["release"]["guarantee"] for entry in entries}
+            read._check_spent({name: Guarantee.from_dict(one) for name, one in promised.items()})
             return read
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
 
-    def _check_spent(self) -> None:
-        """Refuse receipts below the cost of their answers, and an account below its receipts."""
+    def _check_spent(self, written: Mapping[str, Guarantee]) -> None:
+        """Refuse receipts below the cost of their answers, and an account below them or not theirs."""
         receipts = {}
         for name, answer in self.answers.items():
             receipt = answer.receipt
@@ -84,11 +89,20 @@ class StudyResult:
                 paid = False
             if not paid:
                 raise ValueError(f"{name!r} costs more than was charged")
+            if receipt.sequence in receipts:
+                raise ValueError(f"{name!r} has the receipt of another answer")
+            if self.account is not None and not _is_for(self.account, receipt, written[name]):
+                raise ValueError(f"{name!r} protects others than its account")
             receipts[receipt.sequence] = receipt.charged
         if self.account is not None and receipts:
             spent = sum(receipts.values(), self.account.cap.zero())
             if not spent.fits(self.account.spent):
                 raise ValueError("its account has spent less than was charged")
+
+
+def _is_for(account: Account, receipt: Receipt, written: Guarantee) -> bool:
+    """Whether an account has paid for a guarantee, as it was written; today's may say more of a document."""
+    return receipt.dataset == account.dataset and covers(account.scope, written)
 
 
 def _with_receipt(entry: Mapping[str, Any]) -> Any:

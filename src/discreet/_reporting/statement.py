@@ -14,7 +14,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from discreet._declarations import Relation
+from discreet._declarations import Relation, people_bound
 from discreet._documents.study import StudyResult
 from discreet._html import table
 from discreet._numerics.enclosures import up
@@ -135,14 +135,19 @@ def as_yaml(record: Mapping[str, Any], indent: str = "") -> str:
         if isinstance(value, Mapping):
             lines.append(f"{indent}{name}:\n{as_yaml(value, indent + '  ')}")
         elif isinstance(value, list):
-            items = "".join(f"{indent}  - {json.dumps(item, ensure_ascii=False)}\n" for item in value)
+            items = "".join(f"{indent}  - {_quoted(item)}\n" for item in value)
             lines.append(f"{indent}{name}:\n{items}")
-        elif isinstance(value, str) and "\n" in value:
+        elif isinstance(value, str) and "\n" in value and value.replace("\n", "").isprintable():
             block = "".join(f"{indent}  {line.strip()}\n" for line in value.strip().split("\n"))
             lines.append(f"{indent}{name}: |\n{block}")
         else:
-            lines.append(f"{indent}{name}: {json.dumps(value, ensure_ascii=False)}\n")
+            lines.append(f"{indent}{name}: {_quoted(value)}\n")
     return "".join(lines)
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as YAML, of which no character ends its line."""
+    return json.dumps(value, ensure_ascii=not str(value).isprintable())
 
 
 def review_page(result: StudyResult, about: Mapping[str, Any], day: date | None = None) -> str:
@@ -189,7 +194,9 @@ def _public(result: StudyResult) -> list[str]:
     """Return what the schema declares as public."""
     schema = dict(result.schema or {})
     columns = dict(schema.get("columns") or {})
-    found = [f"The number of records, n = {schema['n']}." if schema.get("n") is not None else ""]
+    size = schema.get("n")
+    known = f", n = {size}" if isinstance(size, int) else ""
+    found = [f"The number of records{known}." if size is not None else ""]
     found.append("The numbers of records of declared groups." if schema.get("sizes") else "")
     public = [name for name, part in columns.items() if isinstance(part, Mapping) and part.get("public")]
     found.append(f"The group of each record by {', '.join(public)}." if public else "")
@@ -239,7 +246,10 @@ def _known(result: StudyResult) -> dict[str, Any]:
 def _unit(result: StudyResult) -> str:
     account = result.account
     if account is not None and account.unit is not None:
-        most = (result.schema or {}).get("per_person")
+        bounds = [
+            people_bound(one.guarantee.assumptions, one.guarantee.unit) for one in result.answers.values()
+        ]
+        most = max((bound for bound in bounds if bound is not None), default=None)
         limit = f", of whom at most {most} records count" if most else ""
         return f"A person, told apart by the column {account.unit}{limit}"
     return "A record; where a person has several records, each of them alone"

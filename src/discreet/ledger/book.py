@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet._declarations import Relation, as_relation, as_unit
+from discreet._declarations import Relation, as_positive, as_relation, as_unit
 from discreet._json import MAX_BYTES, fields_as_json
 from discreet._typing import EpsilonLike, Result
 from discreet.errors import (
@@ -156,6 +156,11 @@ class Account:
     unit: str | None = None
 
     @property
+    def scope(self) -> Scope:
+        """The relation, and the column that tells people apart."""
+        return Relation(self.relation), self.unit
+
+    @property
     def remaining(self) -> Budget:
         """The budget that is left."""
         return self.cap - self.spent
@@ -180,7 +185,12 @@ class Account:
         """
         dataset, relation, head = (str(content[name]) for name in ("dataset", "relation", "head"))
         cap, spent = (Budget.from_dict(content[name]) for name in ("cap", "spent"))
-        return cls(dataset, relation, cap, spent, int(content["entries"]), head, content.get("unit"))
+        entries, unit = as_positive(content["entries"], "entries"), content.get("unit")
+        read = cls(dataset, relation, cap, spent, entries, head, unit)
+        _ = read.scope
+        if cap.unit != spent.unit or not spent.fits(cap):
+            raise ValueError("its account is malformed")
+        return read
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as JSON values, with what remains.
