@@ -296,9 +296,9 @@ def hellinger() -> Iterator[Row]:
 
 
 def clear_caches() -> None:
-    from discreet.mechanisms.hellinger import exponential
+    from discreet.mechanisms import _candidates, exponential
 
-    for cache in (exponential._candidates, exponential._enumerate, exponential._envelope):
+    for cache in (_candidates._compositions, exponential._enumerate, exponential._envelope):
         cache.cache_clear()
 
 

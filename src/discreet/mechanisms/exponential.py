@@ -2,12 +2,14 @@
 
 Each draws the statistic b of a dataset of the same size with P(b|x) ∝ exp(−t(x)·D(x, b)). D is a score: a
 distance between posteriors, or a table of numbers. t(x) is the strength, a public number, over a sensitivity.
+Candidates are listed; too many of them are drawn through the separable envelope of the Hellinger distance.
 Weights are drawn exactly as integers within ``log_error`` of the formula; what that can cost is taken off ε
 before the strength is set. Proof: ``proofs/exponential.md``.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from discreet._declarations import as_bounds, as_positive
+from discreet._numerics.log_gamma import log_gamma_gap
 from discreet._numerics.neighbours import (
     MAX_TRIPLES,
     ExponentialLaws,
@@ -44,6 +47,8 @@ from discreet.mechanisms._candidates import (
 )
 from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
+from discreet.mechanisms.hellinger._envelope import Envelope, height, needs_narrow_windows
+from discreet.mechanisms.hellinger.sensitivity import global_sensitivity, log_w
 from discreet.privacy.guarantee import Guarantee
 
 MAX_ENUMERATED = 1_000_000
@@ -90,12 +95,25 @@ def log_error(rate: float) -> float:
 class ScoredMechanism(Mechanism):
     """A mechanism P(b|x) ∝ exp(−strength · sharpness(x) · distance(x, b)).
 
-    A subclass has ``strength``, ``sharpness``, ``largest_sharpness``, and a score.
+    A subclass has a ``strength``, and a ``sharpness`` or a ``largest_sharpness`` for all counts. The distance
+    is that of Hellinger unless it has another score.
     """
 
-    score_name: ClassVar[str] = "hellinger"
+    exchangeable: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n > 2**53 or self.k > MAX_LEVELS:
+            raise TooLargeError(
+                f"n={self.n}, k={self.k}: {self.name} works up to n = 2**53 and {MAX_LEVELS} levels; lattice "
+                "has neither limit"
+            )
+
+    @property
     @abstractmethod
+    def strength(self) -> float:
+        """The factor between sharpness and rate; a function of public parameters."""
+
     def sharpness(self, counts: tuple[int, ...]) -> float:
         """Return 1/sensitivity at these counts.
 
@@ -109,16 +127,13 @@ class ScoredMechanism(Mechanism):
         float
             The sharpness: one over the sensitivity.
         """
+        return self.largest_sharpness
 
-    @property
-    @abstractmethod
-    def strength(self) -> float:
-        """The factor between sharpness and rate; a function of public parameters."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def largest_sharpness(self) -> float:
-        """A bound on the sharpness of every dataset of this size."""
+        """A bound on the sharpness of every dataset of this size: the smallest count is at most n/k."""
+        smallest_mean = (sum(self.prior) + self.n) / self.k
+        return 1.0 / math.sqrt(-math.expm1(float(log_w(smallest_mean))))
 
     @property
     def largest_distance(self) -> float:
@@ -143,7 +158,7 @@ class ScoredMechanism(Mechanism):
         FloatArray
             A row for each source, a column for each candidate.
         """
-        return self.candidates.distances(self.score_name, sources)
+        return self.candidates.distances("hellinger", sources)
 
     @property
     def number_of_outputs(self) -> int:
@@ -213,18 +228,79 @@ class ScoredMechanism(Mechanism):
     def _as_counts(self, counts: Iterable[Any]) -> tuple[int, ...]:
         return self.candidates.check(counts)
 
+    @property
+    def _is_separable(self) -> bool:
+        """Whether the score is the Hellinger distance between Dirichlets, whose gaps are sums over levels."""
+        return True
+
+    @property
+    def _is_large(self) -> bool:
+        return self.number_of_outputs > MAX_ENUMERATED
+
+    def gap(self, counts: tuple[int, ...], i: int, b: FloatArray) -> FloatArray:
+        """Return the part of one level in −log(1 − H²) between the posteriors of two datasets.
+
+        Parameters
+        ----------
+        counts
+            The counts of the first dataset.
+        i
+            The level.
+        b
+            The counts of the level in the second dataset.
+
+        Returns
+        -------
+        FloatArray
+            The part, for each of ``b``.
+        """
+        parameter = self.prior[i] + counts[i]
+        return log_gamma_gap(parameter, self.prior[i] + b, float(counts[i]) - b)
+
     def _log_weights(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        return self.candidates.rows, -self.rate(counts) * self.distances(np.array([counts]))[0]
+        rows, rate = self.candidates.rows, self.rate(counts)
+        if not self._is_separable:
+            return rows, -rate * self.distances(np.array([counts]))[0]
+        possible = np.arange(self.n + 1.0)
+        gaps = sum(self.gap(counts, i, possible)[column] for i, column in enumerate(rows.T))
+        return rows, height(gaps, rate)
+
+    @cached_property
+    def narrow(self) -> bool:
+        """Whether the envelope needs narrow windows; raises where it is too large for some dataset."""
+        least = min(self.largest_sharpness, 1 / global_sensitivity(self.n, self.prior))
+        rates = self.strength * least * (1 - 1e-9), self.strength * self.largest_sharpness * (1 + 1e-9)
+        nearest = -2 * float(log_w(self.n + max(self.prior)))
+        return needs_narrow_windows(self.n, self.k, sum(self.prior), rates, nearest * (1 - 1e-6))
+
+    def envelope(self, counts: tuple[int, ...]) -> Envelope:
+        """Return the sampler that does not list candidates.
+
+        Parameters
+        ----------
+        counts
+            The count of each level.
+
+        Returns
+        -------
+        Envelope
+            The sampler for these counts.
+        """
+        return _envelope(self, counts)
 
     def check_size(self) -> None:
         """Raise TooLargeError where no draw is possible at these public sizes, whatever the data."""
-        if self.number_of_outputs > MAX_ENUMERATED:
+        if self._is_large and self._is_separable:
+            _ = self.narrow
+        elif self._is_large:
             raise TooLargeError(
                 f"n={self.n}: {self.name} with this score lists all candidates, up to {MAX_ENUMERATED:,}; "
                 "here are more. ehds and lattice have no such limit"
             )
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
+        if self._is_large:
+            return Output(self.envelope(counts).draw(source))
         rows, weights = _enumerate(self, counts)
         return Output(tuple(int(x) for x in rows[weights.draw(source)]))
 
@@ -252,6 +328,8 @@ class ScoredMechanism(Mechanism):
         return self.candidates.rows, exponential_laws(self.distances(rows), rates)
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
+        if self._is_large:
+            return self.envelope(counts).simulate(size, rng)
         rows, log_weight = self._log_weights(counts)
         cumulative = np.cumsum(np.exp(log_weight - log_weight.max()))
         drawn = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
@@ -262,6 +340,17 @@ class ScoredMechanism(Mechanism):
 def _enumerate(mechanism: ScoredMechanism, counts: tuple[int, ...]) -> tuple[IntArray, IntegerWeights]:
     rows, log_weight = mechanism._log_weights(counts)
     return rows, IntegerWeights(log_weight)
+
+
+@lru_cache(maxsize=2)
+def _envelope(mechanism: ScoredMechanism, counts: tuple[int, ...]) -> Envelope:
+    def _gap(i: int, b: FloatArray) -> FloatArray:
+        return mechanism.gap(counts, i, b)
+
+    down = [float(_gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
+    up = [float(_gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
+    nearest = min(d + u for i, d in enumerate(down) for j, u in enumerate(up) if i != j)
+    return Envelope(counts, _gap, mechanism.rate(counts), nearest * (1 - 1e-9), mechanism.narrow)
 
 
 @dataclass(frozen=True)
@@ -414,6 +503,7 @@ class Exponential(Calibrated):
     """
 
     name: ClassVar[str] = "exponential"
+    exchangeable: ClassVar[bool] = False
     words: ClassVar[str] = (
         "One posterior was drawn at random from all possible ones, the likelier the better its score."
     )
@@ -451,8 +541,6 @@ class Exponential(Calibrated):
         if self.family == "dirichlet":
             self._refuse("bounds", "steps", "sigma")
             super()._check_prior()
-            if len(self.prior) > MAX_LEVELS:
-                raise TooLargeError(f"k={len(self.prior)}: exponential works up to {MAX_LEVELS} levels")
             return
         if not isinstance(self.prior, Sequence) or len(self.prior) != 2:
             raise InvalidInputError(
@@ -497,6 +585,10 @@ class Exponential(Calibrated):
         if self.family == "dirichlet":
             return super().can_enumerate
         return 2 * len(self.candidates.pairs) * self.number_of_outputs <= MAX_TRIPLES
+
+    @property
+    def _is_separable(self) -> bool:
+        return self.score == "hellinger" and self.family == "dirichlet"
 
     @property
     def _has_table(self) -> bool:
@@ -587,21 +679,6 @@ class Exponential(Calibrated):
         if self._has_table:
             return float(np.abs(self.table).max())
         return 1.0 if self.score == "hellinger" else float(self.n)
-
-    def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/Δ, the same for all counts.
-
-        Parameters
-        ----------
-        counts
-            The count of each level, or the statistic of the family.
-
-        Returns
-        -------
-        float
-            The sharpness: one over the sensitivity.
-        """
-        return self.largest_sharpness
 
     def statistic(self, records: Iterable[Any]) -> tuple[int, ...]:
         """Return the statistic of records, for ``draw``: their total in steps, each clipped to the bounds.

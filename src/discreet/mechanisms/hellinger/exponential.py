@@ -1,9 +1,8 @@
 """Exponential mechanisms of the Hellinger distance: EHD, EHDS, M_β, EHDL, and their exact calibrations.
 
 Each is the exponential mechanism of :mod:`discreet.mechanisms.exponential` with the score H(Dir(α+x),
-Dir(α+b)). They differ in the rate t(x). Small candidate sets are enumerated and drawn by integer weights,
-large ones through the separable envelope. Proofs: ``proofs/ehd.md``, ``ehds.md``, ``mbeta.md``, ``ehdl.md``,
-``ehdl-calibrated.md``.
+Dir(α+b)), and has a sensitivity of its own. Proofs: ``proofs/ehd.md``, ``ehds.md``, ``mbeta.md``,
+``ehdl.md``, ``ehdl-calibrated.md``.
 """
 
 from __future__ import annotations
@@ -11,137 +10,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from discreet._declarations import as_epsilon, as_float
-from discreet._numerics.log_gamma import log_gamma_gap
 from discreet._numerics.search import largest_scale
-from discreet._randomness.entropy import Source
-from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError, TooLargeError
-from discreet.mechanisms._outputs import Output
-from discreet.mechanisms.exponential import (
-    MAX_ENUMERATED,
-    MAX_LEVELS,
-    ROUNDING_ASSUMPTION,
-    Calibrated,
-    Calibration,
-    ScoredMechanism,
-)
-from discreet.mechanisms.hellinger._envelope import Envelope, height, needs_narrow_windows
+from discreet.mechanisms.exponential import ROUNDING_ASSUMPTION, Calibrated, Calibration, ScoredMechanism
 from discreet.mechanisms.hellinger.sensitivity import (
     global_sensitivity,
     local_sensitivity,
-    log_w,
     smooth_sensitivity,
 )
 from discreet.privacy.guarantee import Guarantee
 
 
 @dataclass(frozen=True)
-class _Hellinger(ScoredMechanism):
-    """An exponential mechanism of the Hellinger distance, of any size."""
-
-    exchangeable: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n > 2**53 or self.k > MAX_LEVELS:
-            raise TooLargeError(
-                f"n={self.n}, k={self.k}: {self.name} works up to n = 2**53 and {MAX_LEVELS} levels; lattice "
-                "has neither limit"
-            )
-
-    @cached_property
-    def largest_sharpness(self) -> float:
-        """A bound on the sharpness of every dataset of this size: the smallest count is at most n/k."""
-        smallest_mean = (sum(self.prior) + self.n) / self.k
-        return 1.0 / math.sqrt(-math.expm1(float(log_w(smallest_mean))))
-
-    def gap(self, counts: tuple[int, ...], i: int, b: FloatArray) -> FloatArray:
-        """Return the part of one level in −log(1 − H²) between the posteriors of two datasets.
-
-        Parameters
-        ----------
-        counts
-            The counts of the first dataset.
-        i
-            The level.
-        b
-            The counts of the level in the second dataset.
-
-        Returns
-        -------
-        FloatArray
-            The part, for each of ``b``.
-        """
-        parameter = self.prior[i] + counts[i]
-        return log_gamma_gap(parameter, self.prior[i] + b, float(counts[i]) - b)
-
-    def _log_weights(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
-        rows, possible = self.candidates.rows, np.arange(self.n + 1.0)
-        gaps = sum(self.gap(counts, i, possible)[column] for i, column in enumerate(rows.T))
-        return rows, height(gaps, self.rate(counts))
-
-    @cached_property
-    def narrow(self) -> bool:
-        """Whether the sampler needs narrow windows; raises where it is too large for some dataset."""
-        least = min(self.largest_sharpness, 1 / global_sensitivity(self.n, self.prior))
-        rates = self.strength * least * (1 - 1e-9), self.strength * self.largest_sharpness * (1 + 1e-9)
-        nearest = -2 * float(log_w(self.n + max(self.prior)))
-        return needs_narrow_windows(self.n, self.k, sum(self.prior), rates, nearest * (1 - 1e-6))
-
-    @property
-    def _is_large(self) -> bool:
-        return self.number_of_outputs > MAX_ENUMERATED
-
-    def check_size(self) -> None:
-        """Raise TooLargeError where no draw is possible at these public sizes, whatever the data."""
-        if self._is_large:
-            _ = self.narrow
-
-    def envelope(self, counts: tuple[int, ...]) -> Envelope:
-        """Return the sampler that does not enumerate candidates.
-
-        Parameters
-        ----------
-        counts
-            The count of each level, or the statistic of the family.
-
-        Returns
-        -------
-        Envelope
-            The sampler for these counts.
-        """
-        return _envelope(self, counts)
-
-    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        if self._is_large:
-            return Output(self.envelope(counts).draw(source))
-        return super()._output(counts, source)
-
-    def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
-        if self._is_large:
-            return self.envelope(counts).simulate(size, rng)
-        return super()._simulate(counts, size, rng)
-
-
-@lru_cache(maxsize=2)
-def _envelope(mechanism: _Hellinger, counts: tuple[int, ...]) -> Envelope:
-    def _gap(i: int, b: FloatArray) -> FloatArray:
-        return mechanism.gap(counts, i, b)
-
-    down = [float(_gap(i, np.array([c - 1.0]))[0]) if c else math.inf for i, c in enumerate(counts)]
-    up = [float(_gap(i, np.array([c + 1.0]))[0]) for i, c in enumerate(counts)]
-    nearest = min(d + u for i, d in enumerate(down) for j, u in enumerate(up) if i != j)
-    return Envelope(counts, _gap, mechanism.rate(counts), nearest * (1 - 1e-9), mechanism.narrow)
-
-
-@dataclass(frozen=True)
-class EHD(_Hellinger, Calibrated):
+class EHD(Calibrated):
     """The exponential mechanism of the Hellinger distance with its global sensitivity.
 
     Parameters
@@ -176,28 +61,13 @@ class EHD(_Hellinger, Calibrated):
         super().__post_init__()
         global_sensitivity(self.n, self.prior, self.sensitivity)  # refuses what would not be private
 
-    def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/global sensitivity, the same for all counts.
-
-        Parameters
-        ----------
-        counts
-            The count of each level, or the statistic of the family.
-
-        Returns
-        -------
-        float
-            The sharpness: one over the sensitivity.
-        """
-        return self.largest_sharpness
-
     @cached_property
     def largest_sharpness(self) -> float:
         return 1.0 / global_sensitivity(self.n, self.prior, self.sensitivity)
 
 
 @dataclass(frozen=True)
-class EHDS(_Hellinger, Calibrated):
+class EHDS(Calibrated):
     """The exponential mechanism of the Hellinger distance with its γ-smooth sensitivity.
 
     Parameters
@@ -256,58 +126,7 @@ class EHDS(_Hellinger, Calibrated):
 
 
 @dataclass(frozen=True)
-class EHDLCalibrated(_Hellinger, Calibrated):
-    """The local-sensitivity shape with a strength found by enumerating all datasets: private, unlike ehdl.
-
-    Parameters
-    ----------
-    prior
-        Parameters of the Dirichlet prior, one for each level.
-    n
-        Number of records.
-    epsilon
-        Privacy budget ε.
-    calibration
-        Only ``exact``.
-
-    Examples
-    --------
-    >>> m = EHDLCalibrated(prior=(1, 1), n=4, epsilon=2)
-    >>> m.guarantee.epsilon, m.strength > 0
-    (2.0, True)
-    """
-
-    name: ClassVar[str] = "ehdl-calibrated"
-    words: ClassVar[str] = (
-        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
-        "one; how sharply was set by going through all possible datasets."
-    )
-    calibration: Calibration = "exact"
-
-    def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/local sensitivity.
-
-        Parameters
-        ----------
-        counts
-            The count of each level, or the statistic of the family.
-
-        Returns
-        -------
-        float
-            The sharpness: one over the sensitivity.
-        """
-        return 1.0 / local_sensitivity(counts, self.prior)
-
-    @property
-    def theorem(self) -> float:
-        raise InvalidInputError(
-            "calibration='theorem': no theorem makes this shape private; it needs 'exact'"
-        )
-
-
-@dataclass(frozen=True)
-class EHDL(_Hellinger):
+class EHDL(ScoredMechanism):
     """The exponential mechanism with the local sensitivity: NOT private, for comparison only.
 
     Parameters
@@ -353,7 +172,43 @@ class EHDL(_Hellinger):
 
 
 @dataclass(frozen=True)
-class MBeta(_Hellinger):
+class EHDLCalibrated(Calibrated, EHDL):
+    """The local-sensitivity shape with a strength found by enumerating all datasets: private, unlike ehdl.
+
+    Parameters
+    ----------
+    prior
+        Parameters of the Dirichlet prior, one for each level.
+    n
+        Number of records.
+    epsilon
+        Privacy budget ε.
+    calibration
+        Only ``exact``.
+
+    Examples
+    --------
+    >>> m = EHDLCalibrated(prior=(1, 1), n=4, epsilon=2)
+    >>> m.guarantee.epsilon, m.strength > 0
+    (2.0, True)
+    """
+
+    name: ClassVar[str] = "ehdl-calibrated"
+    words: ClassVar[str] = (
+        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
+        "one; how sharply was set by going through all possible datasets."
+    )
+    calibration: Calibration = "exact"
+
+    @property
+    def theorem(self) -> float:
+        raise InvalidInputError(
+            "calibration='theorem': no theorem makes this shape private; it needs 'exact'"
+        )
+
+
+@dataclass(frozen=True)
+class MBeta(ScoredMechanism):
     """The exponential mechanism with β-smooth sensitivity, calibrated to the requested (ε, δ).
 
     Parameters
