@@ -50,7 +50,13 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     add_commands(app, show=_show, run=_run, split=_split, report=_report, statement=_statement)
     add_commands(
-        app, schema=_schema, check=_check, audit=_audit, mechanisms=_mechanisms, version=show_version
+        app,
+        schema=_schema,
+        check=_check,
+        audit=_audit,
+        law=_law,
+        mechanisms=_mechanisms,
+        version=show_version,
     )
     passed_on = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command("reproduce", context_settings=passed_on, add_help_option=False)(_reproduce)
@@ -347,6 +353,53 @@ def _audit_document(audit: Audit) -> dict[str, Any]:
         "worst": {key: [int(count) for count in value] for key, value in audit.worst._asdict().items()},
         "triples": audit.triples,
     }
+
+
+def _law(
+    mechanism: Annotated[str, typer.Argument(help="Its name: the command mechanisms lists them.")],
+    counts: Annotated[str, typer.Option(help="Counts to look at, such as 4,4: not those of people.")],
+    prior: Prior,
+    epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
+    n: Annotated[int | None, typer.Option("--n", help="Records, where --counts is one total.")] = None,
+    delta: Delta = None,
+    options: MechanismOptions = "",
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="Add the columns of the papers' tables, and 12 digits.")
+    ] = False,
+    rows: Annotated[int, typer.Option(min=3, help="Rows to print; the rest is put together.")] = 20,
+    plot: Annotated[Path | None, typer.Option(help="Draw the law into this new file.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a mechanism can release for some counts: each candidate, its distance and its probability.
+
+    Beside it stands lshist. It is for looking, with counts of your own: nothing is drawn or private.
+    """
+    from discreet.planning.law import candidate_law
+    from discreet.questions._text import OPTIONS, SERIES, WHOLES
+
+    given = WHOLES.read(counts, "--counts")
+    extra = {**OPTIONS.read(options, "--options"), **({} if delta is None else {"delta": delta})}
+    with new_file(plot, force, "--plot") as write_plot:
+        m = discreet.mechanism(
+            mechanism,
+            prior=SERIES.read(prior, "--prior"),
+            n=sum(given) if n is None else n,
+            epsilon=epsilon,
+            **extra,
+        )
+        found = candidate_law(m, given, as_printed=as_printed)
+        if plot is not None:
+            write_plot(picture(discreet.plots.law(found), plot))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        table = found.table(rows)
+        print_text(table.caption)
+        print_table(table.header, table.cells, wrap=0)
+        print_text(table.below)
+    if plot is not None:
+        note(f"Saved to {plot}")
 
 
 def _mechanisms(as_json: Json = False) -> None:

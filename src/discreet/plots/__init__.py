@@ -12,6 +12,7 @@ from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet
 from discreet.errors import InvalidInputError, TooLargeError, missing_extra
 from discreet.planning.audit import Audit
+from discreet.planning.law import CandidateLaw
 from discreet.posterior_sampling.sample import Sample
 from discreet.regression._newton.fit import Fit
 
@@ -253,6 +254,41 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
     axes.set_xlim(0, 1)
     axes.set_ylim(0.5 - len(figure.graph), 0.5)
     axes.set_axis_off()
+    return axes  # type: ignore[no-any-return]
+
+
+def law(found: CandidateLaw, ax: Axes | None = None) -> Axes:
+    """Plot the law of a mechanism at some counts: how likely a distance, or a smaller one, is.
+
+    Parameters
+    ----------
+    found : CandidateLaw
+        Made by :func:`discreet.planning.law.candidate_law`.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import discreet
+    >>> from discreet.planning.law import candidate_law
+    >>> mechanism = discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8)
+    >>> law(candidate_law(mechanism, (4, 4))).get_ylabel()
+    'probability of this distance or less'
+    """
+    axes = _axes(ax)
+    for (name, values), style in zip(found.columns.items(), ("-", "--", "-.", ":"), strict=False):
+        axes.step(found.distance, np.cumsum(values), style, where="post", label=name)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("Hellinger distance")
+    axes.set_ylabel("probability of this distance or less")
+    counts = ", ".join(map(str, found.counts))
+    epsilon = float(found.mechanism.epsilon)
+    axes.set_title(f"{found.mechanism.name} at ({counts}), ε = {epsilon:g}: not private", fontsize=10)
+    axes.legend(frameon=False, fontsize=9)
     return axes  # type: ignore[no-any-return]
 
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.neighbours import HellingerLaws
+from discreet.mechanisms import mechanism
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
-from discreet_reproductions.arrays import FloatArray, IntArray
+from discreet.planning.law import PRINTED as AS_PRINTED
+from discreet.planning.law import candidate_law
 from discreet_reproductions.paper_b.laws import Counts, Prior, exponential, floored_laplace, sensitivity
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
@@ -59,37 +61,24 @@ class Settings:
     delta: float = 0.0005
 
 
-def folded_laplace(counts: Counts, outputs: IntArray, rate: float) -> FloatArray:
-    """The Laplace column of B: |⌊Y⌋| as in B 3.1, a fair sign, on the first m − 1 counts, nothing clamped.
-
-    P(|L| = l) = e^{−l·rate} − e^{−(l+1)·rate}. It is not the law of a floored Laplace variable, whose values
-    0 and −1 are equally likely, and what falls outside the candidates is lost.
-    """
-    steps = np.abs(outputs[:, :-1] - np.array(counts[:-1]))
-    each = -np.expm1(-rate) * np.exp(-rate * steps) * np.where(steps == 0, 1.0, 0.5)
-    return np.asarray(each.prod(axis=1), dtype=np.float64)
-
-
 def measure(settings: Settings) -> list[Row]:
     """Every line of both tables, those that B leaves out included: one row a distance."""
     rows: list[Row] = []
     for table, (prior, counts) in enumerate(zip(settings.priors, settings.counts, strict=True), 1):
-        law = exponential(counts, prior, settings.epsilon / local_sensitivity(counts, prior))
-        laplace = folded_laplace(counts, law.outputs, settings.epsilon / 2)
-        level, place = np.unique(np.round(law.distance, 11), return_inverse=True)
-        moved = np.abs(law.outputs - np.array(counts)).sum(axis=1) // 2
-        for i in range(len(level)):
-            here = place == i
-            rows.append(
-                {
-                    "table": table,
-                    "distance": float(law.distance[here].mean()),
-                    "steps": int(moved[here].min()),
-                    "candidates": int(here.sum()),
-                    "exponential": float(law.probability[here].sum()),
-                    "laplace": float(laplace[here].sum()),
-                }
-            )
+        ehdl = mechanism("ehdl", prior=prior, n=sum(counts), epsilon=settings.epsilon)
+        for row in candidate_law(ehdl, counts, as_printed=True).rows():
+            exponential, laplace = (row[name] for name in AS_PRINTED)
+            if exponential:
+                rows.append(
+                    {
+                        "table": table,
+                        "distance": row["distance"],
+                        "steps": row["steps"],
+                        "candidates": len(row["candidates"]),
+                        "exponential": exponential,
+                        "laplace": laplace,
+                    }
+                )
     return rows
 
 
