@@ -46,7 +46,7 @@ class EHD(Calibrated):
     --------
     >>> m = EHD(prior=(1, 1), n=4, epsilon=2)
     >>> outputs, log_probability = m.log_pmf((1, 3))
-    >>> np.exp(log_probability).round(3).tolist()
+    >>> [round(math.exp(value), 3) for value in log_probability]
     [0.172, 0.468, 0.203, 0.101, 0.056]
     """
 
