@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from discreet._documents.answer import Table
-from discreet._html import card, paragraph
 from discreet._numerics.hellinger import hellinger
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError, TooLargeError
@@ -178,7 +177,7 @@ class CandidateLaw:
         return str(self.table())
 
     def _repr_html_(self) -> str:
-        return card(paragraph(self._title(), strong=True), self.table()._repr_html_())
+        return self.table()._repr_html_()
 
 
 def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bool = False) -> CandidateLaw:

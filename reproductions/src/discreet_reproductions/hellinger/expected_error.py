@@ -296,7 +296,8 @@ class Setting:
 # ---- what a plan knows of each mechanism -----------------------------------------------------------------
 
 _ALWAYS = ("lattice", "lshist", "lsdim", "lszhang", "geometric")
-_NEVER = ("ehdl", "mbeta", "gaussian", "optimal")  # not private, with a delta, and shown as the limit
+_NEVER = ("ehdl", "mbeta", "gaussian", "optimal", "exponential")
+"""Not private; with a delta; shown as the limit; and ``ehd`` again, unless its score is another."""
 _EXPONENTIAL = ("ehds", "ehd", "ehdl-calibrated", "mbeta", "ehdl")
 _SLOW = 0.25  # seconds per dataset from which a mechanism is left out of the default table
 _CALIBRATED_CANDIDATES = 300  # exact calibrations are in the default table up to this size
