@@ -131,8 +131,17 @@ class BoundQuestion:
             warn(caution, PrivacyWarning)
         if charge is None:
             return self._make()
-        receipt = charge_once(charge, self.plan(), lambda: (self.guarantee, lambda: self._make().to_json()))
-        return replace(load_answer(receipt.result.decode()), receipt=receipt)
+        made: dict[bytes, Answer] = {}
+
+        def _document() -> str:
+            answer = self._make().check_guarantee()  # before it is charged: a false claim is never stored
+            text = answer.to_json()
+            made[text.encode()] = answer
+            return text
+
+        receipt = charge_once(charge, self.plan(), lambda: (self.guarantee, _document))
+        answer = made.get(receipt.result) or load_answer(receipt.result.decode())  # the latter: a retry
+        return replace(answer, receipt=receipt)
 
 
 def _is_list(data: Any) -> bool:
