@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Callable
 from functools import lru_cache
 from operator import methodcaller
@@ -84,17 +83,6 @@ def in_floats(text: str, **values: Any) -> FloatArray:
     """The formula at some values of its variables, in floats as they are: doubles, or more where given."""
     with np.errstate(all="ignore"):
         return np.asarray(_evaluate(text, _IN_FLOATS, values))
-
-
-def outermost(known: Any) -> Any:
-    """Which nodes of some lattices have a neighbour that is not known: floats may have overflowed there."""
-    around = np.pad(known, [(0, 0)] + [(1, 1)] * (known.ndim - 1))
-    inside = np.ones_like(known)
-    for axis, side in itertools.product(range(1, known.ndim), (0, 2)):
-        window = [slice(None)] + [slice(1, -1)] * (known.ndim - 1)
-        window[axis] = slice(side, side + known.shape[axis])
-        inside &= around[tuple(window)]
-    return ~inside
 
 
 def in_balls(text: str, **values: Any) -> Any:

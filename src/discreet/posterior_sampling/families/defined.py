@@ -10,14 +10,12 @@ for η_P = χ + t, η_Q = χ (their Lemma 1 without the loss), and its mirror im
 variance between two χ is bounded cell by cell: with the law at the middle c of a cell, its mean m and
 N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤ N(χ) ≤ the larger of N at the
 two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/posterior-sampling.md``.
-δ(ε) follows from the Rényi curve. Draws are exact. Several parameters: ``defined_vector.py``.
+δ(ε) follows from the Rényi curve. Draws are exact.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,13 +31,11 @@ from discreet._randomness.entropy import Source
 from discreet._randomness.log_concave import LogConcave
 from discreet._typing import FloatArray
 from discreet.errors import DataError, InvalidInputError
-from discreet.posterior_sampling._formulas import compile_formula, in_balls, in_floats, outermost
+from discreet.posterior_sampling._formulas import compile_formula, in_balls, in_floats
 from discreet.posterior_sampling.family import (
-    Family,
     Given,
     Natural,
     NumberFamily,
-    Pair,
     PosteriorCurve,
     keep,
     numbers,
@@ -55,317 +51,23 @@ _LARGEST_ORDER = 64.0
 """Rényi order up to which bounds are computed."""
 
 
-class FormulaFamily(Family):
-    """The base class of families from formulas.
-
-    The prior is (mean of each part of S, …, strength); the strength is the number of records that the means
-    count as.
-    """
-
-    cumulant: str
-    statistic: str | tuple[str, ...]
-    support: Any
-
-    @property
-    @abstractmethod
-    def corners(self) -> FloatArray:
-        """Points whose convex hull contains every S(x)."""
-
-    @abstractmethod
-    def totals(self, statistics: FloatArray) -> Any:
-        """Return the sum of S(x) over the records.
-
-        Parameters
-        ----------
-        statistics : ndarray
-            S(x) of each record, one row each.
-
-        Returns
-        -------
-        object
-        """
-
-    @abstractmethod
-    def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
-        """Return nodes of θ that cover the posterior, one row each, and their probabilities.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-
-        Returns
-        -------
-        tuple of ndarray
-        """
-
-    @abstractmethod
-    def log_mass(self, chi: FloatArray, nu: float) -> float:
-        """Return the log-partition C(η) in floating point.
-
-        Parameters
-        ----------
-        chi : ndarray
-            The natural parameters that multiply θ.
-        nu : float
-            The natural parameter that multiplies A(θ).
-
-        Returns
-        -------
-        float
-        """
-
-    @property
-    def record_names(self) -> tuple[str, ...]:
-        """The names of the numbers of a record in the formulas."""
-        return ("x",)
-
-    @property
-    def formulas(self) -> tuple[str, ...]:
-        """A formula for each part of S."""
-        return (self.statistic,) if isinstance(self.statistic, str) else self.statistic
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the numbers in θ in the formula of A."""
-        return self.parameters or ("t",)
-
-    @property
-    def ends(self) -> list[tuple[float, float]]:
-        """The range of each number in θ."""
-        return [(low, high) for low, high in np.reshape(self.support, (-1, 2)).tolist()]
-
-    def prior(self, parameters: Any) -> tuple[float, ...]:
-        """Return the prior, checked.
-
-        Parameters
-        ----------
-        parameters : object
-            The parameters of the prior, or the prior itself.
-
-        Returns
-        -------
-        tuple of float
-            The mean of each part of S(x), and the strength.
-
-        Raises
-        ------
-        InvalidInputError
-            If they are not the parameters of such a prior.
-        """
-        values, number = tuple(map(float, numbers(parameters, "prior"))), len(self.formulas)
-        if len(values) != number + 1 or not values[-1] > 0:
-            raise InvalidInputError(
-                f"must be the mean of each part of S(x), {number} in all, and a "
-                "positive strength: the number of records that they count as",
-                parameter="prior",
-                value=parameters,
-            )
-        if not self.normalisable(self.natural(values)):
-            ends = getattr(self, "means", None)
-            within = "be one that it can have" if ends is None else f"lie inside {ends[0]:g} – {ends[1]:g}"
-            raise InvalidInputError(
-                f"cannot be normalised: the mean of S(x) must {within}, and A must be finite on the "
-                "support (if exp overflows there, subtract a constant from S)",
-                parameter="prior",
-                value=parameters,
-            )
-        return values
-
-    def natural(self, distribution: tuple[float, ...]) -> Natural:
-        """Return the natural parameters η of a prior or posterior, exactly.
-
-        Parameters
-        ----------
-        distribution : object
-            A prior or posterior of this family.
-
-        Returns
-        -------
-        tuple of Fraction
-        """
-        *means, strength = map(Fraction, distribution)
-        return *(mean * strength for mean in means), strength
-
-    def from_natural(self, eta: Natural) -> tuple[float, ...]:
-        """Return the prior or posterior with natural parameters η.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-
-        Returns
-        -------
-        tuple of float
-            The mean of each part of S(x), and the strength.
-        """
-        return *(float(part / eta[-1]) for part in eta[:-1]), float(eta[-1])
-
-    def _sufficient_statistic(
-        self, data: Any, column: str | None, options: Given, people: Given
-    ) -> tuple[Any, int]:
-        rows = record_rows(data, people, len(self.record_names), column)
-        records = dict(zip(self.record_names, rows.T, strict=True))
-        parts = [np.broadcast_to(in_floats(part, **records), len(rows)) for part in self.formulas]
-        statistics = np.stack(parts, axis=1).astype(np.float64)
-        if np.isnan(statistics).any():
-            raise DataError("S(x) must be a number for every record; for at least one it is not")
-        return self.totals(statistics), len(rows)
-
-    def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
-        """Return some of the worst pairs: all records at one corner, and one of them moved.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-        n : int
-            The number of records.
-        r : Fraction
-            The weight of a record, in (0, 1].
-
-        Returns
-        -------
-        list of pairs of tuples
-        """
-        corners = [tuple(map(Fraction, corner)) for corner in self.corners.tolist()]
-        strength = eta[-1] + r * n
-
-        def _corner_sum(most: Sequence[Fraction], last: Sequence[Fraction]) -> Natural:
-            sums = ((n - 1) * a + b for a, b in zip(most, last, strict=True))
-            return *(prior_part + r * total for prior_part, total in zip(eta, sums, strict=False)), strength
-
-        pairs = [(_corner_sum(p, p), _corner_sum(p, q)) for p, q in itertools.permutations(corners, 2)]
-        return [*pairs, *((second, first) for first, second in pairs)]
-
-    def log_partition(self, eta: Sequence[Ball]) -> Ball:
-        """Return the log-partition C(η), up to a constant.
-
-        Parameters
-        ----------
-        eta : sequence of Ball
-            The natural parameters, as enclosures.
-
-        Returns
-        -------
-        Ball
-        """
-        from flint import arb
-
-        log_mass = _log_mass(self, *(float(part.mid()) for part in eta))
-        return arb(log_mass, 1e-13 * (1 + abs(log_mass)))
-
-    def exponent(self, eta: Natural, theta: Sequence[Ball]) -> tuple[Ball, list[Ball]] | None:
-        """Return χ·θ − νA(θ) and its gradient.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-        theta : sequence of Ball
-            The numbers in θ, as enclosures.
-
-        Returns
-        -------
-        tuple or None
-            None where θ is certainly outside the support.
-        """
-        from flint import arb, arb_series, ctx
-
-        for at, (low, high) in zip(theta, self.ends, strict=True):
-            if (math.isfinite(low) and at < low) or (math.isfinite(high) and at > high):
-                return None
-        *chi, nu = map(ball, eta)
-        slopes: list[Ball] = []
-        value, saved_cap = ball(0), ctx.cap
-        ctx.cap = 2
-        try:
-            for i, name in enumerate(self.names):
-                line = {**dict(zip(self.names, theta, strict=True)), name: arb_series([theta[i], 1])}
-                try:
-                    series = arb_series(in_balls(self.cumulant, **line))
-                except ValueError:  # division by an enclosure of zero: the box is too large to bound A
-                    series = arb_series([arb("nan"), arb("nan")])
-                value = series[0]
-                slopes.append(chi[i] - nu * series[1])
-        finally:
-            ctx.cap = saved_cap
-        linear = sum((coefficient * at for coefficient, at in zip(chi, theta, strict=True)), start=ball(0))
-        return linear - nu * value, slopes
-
-    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
-        """Draw exactly from the posterior, rounded to the middle of a cell of the grid.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-        grid : Fraction
-            The width of a cell.
-        source : Source
-            The source of random bits.
-
-        Returns
-        -------
-        tuple of Fraction
-        """
-        return _exact(self, eta).draw(grid, source)
-
-    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
-        """Return the width of the cells that draws are rounded to, from public parameters.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-        n : int
-            The number of records.
-        r : Fraction
-            The weight of a record, in (0, 1].
-
-        Returns
-        -------
-        Fraction
-        """
-        width = float(np.ptp(self.corners, axis=0).max())
-        return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
-
-    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw from the nodes of the posterior, in floats; these draws are not private.
-
-        Parameters
-        ----------
-        eta : tuple of Fraction
-            The natural parameters η of the prior or posterior.
-        size : int
-            The number of draws.
-        rng : numpy.random.Generator
-            The source of pseudo-random numbers.
-
-        Returns
-        -------
-        ndarray of shape (size, dimension)
-        """
-        theta, weights = self.nodes(eta)
-        return np.asarray(theta[rng.choice(len(theta), size, p=weights)])
-
-
 @lru_cache(maxsize=4096)
-def _log_mass(family: FormulaFamily, *eta: float) -> float:
-    return family.log_mass(np.array([eta[:-1]]), eta[-1])
+def _log_mass(family: DefinedFamily, chi: float, nu: float) -> float:
+    return float(family.laws(np.array([chi]), nu, 20_001)[2][0])
 
 
 @lru_cache(maxsize=8)
-def _exact(family: FormulaFamily, eta: Natural) -> LogConcave:
+def _exact(family: DefinedFamily, eta: Natural) -> LogConcave:
     theta, weights = family.nodes(eta)
-    scale = np.linalg.cholesky(np.atleast_2d(np.cov(theta.T, aweights=weights, ddof=0)))
-    return LogConcave(lambda at: family.exponent(eta, at), weights @ theta, scale)
+    spread = math.sqrt(float(np.cov(theta, aweights=weights, ddof=0)))
+    return LogConcave(lambda at: family.exponent(eta, at), float(weights @ theta), spread)
 
 
 @dataclass(frozen=True)
-class DefinedFamily(FormulaFamily, NumberFamily):
+class DefinedFamily(NumberFamily):
     """A one-parameter exponential family from its formulas, built by :meth:`Family.define`.
+
+    The prior is (mean of S, strength); the strength is the number of records that the mean counts as.
 
     Parameters
     ----------
@@ -414,26 +116,200 @@ class DefinedFamily(FormulaFamily, NumberFamily):
             if not low < high:
                 raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=pair)
             keep(self, **{name: (low, high)})
-        compile_formula(self.statistic, self.record_names)
-        compile_formula(self.cumulant, self.names)
+        compile_formula(self.statistic, ("x",))
+        compile_formula(self.cumulant, ("t",))
 
-    @property
-    def corners(self) -> FloatArray:
-        return np.array(self.bounds)[:, None]
-
-    def totals(self, statistics: FloatArray) -> Fraction:
-        """Return the sum of S(x) over the records.
+    def prior(self, parameters: Any) -> tuple[float, ...]:
+        """Return the prior, checked.
 
         Parameters
         ----------
-        statistics : ndarray
-            S(x) of each record, one row each.
+        parameters : object
+            The parameters of the prior, or the prior itself.
+
+        Returns
+        -------
+        tuple of float
+            The mean of S(x), and the strength.
+
+        Raises
+        ------
+        InvalidInputError
+            If they are not the parameters of such a prior.
+        """
+        values = tuple(map(float, numbers(parameters, "prior")))
+        if len(values) != 2 or not values[1] > 0:
+            raise InvalidInputError(
+                "must be the mean of S(x) and a positive strength: the number of records that it counts as",
+                parameter="prior",
+                value=parameters,
+            )
+        if not self.normalisable(self.natural(values)):
+            low, high = self.means or self.bounds
+            raise InvalidInputError(
+                f"cannot be normalised: the mean of S(x) must lie inside {low:g} – {high:g}, and A must be "
+                "finite on the support (if exp overflows there, subtract a constant from S)",
+                parameter="prior",
+                value=parameters,
+            )
+        return values
+
+    def natural(self, distribution: tuple[float, ...]) -> Natural:
+        """Return the natural parameters η of a prior or posterior, exactly.
+
+        Parameters
+        ----------
+        distribution : object
+            A prior or posterior of this family.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
+        mean, strength = map(Fraction, distribution)
+        return mean * strength, strength
+
+    def from_natural(self, eta: Natural) -> tuple[float, ...]:
+        """Return the prior or posterior with natural parameters η.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+
+        Returns
+        -------
+        tuple of float
+            The mean of S(x), and the strength.
+        """
+        return float(eta[0] / eta[1]), float(eta[1])
+
+    def _sufficient_statistic(
+        self, data: Any, column: str | None, options: Given, people: Given
+    ) -> tuple[Fraction, int]:
+        (x,) = record_rows(data, people, 1, column).T
+        statistics = np.broadcast_to(in_floats(self.statistic, x=x), x.shape).astype(np.float64)
+        if np.isnan(statistics).any():
+            raise DataError("S(x) must be a number for every record; for at least one it is not")
+        return sum_on_grid(clipped_sum(statistics, bounds=self.bounds), self.bounds), len(x)
+
+    def farthest(self, n: int) -> list[tuple[Fraction, Fraction]]:
+        """Return the statistics of some of the worst pairs: all records at one end, and one of them moved.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+
+        Returns
+        -------
+        list of pairs of Fraction
+        """
+        low, high = (n * Fraction(end) for end in self.bounds)
+        return [(low, low + self.move), (high, high - self.move)]
+
+    def log_partition(self, eta: Sequence[Ball]) -> Ball:
+        """Return the log-partition C(η), up to a constant.
+
+        Parameters
+        ----------
+        eta : sequence of Ball
+            The natural parameters, as enclosures.
+
+        Returns
+        -------
+        Ball
+        """
+        from flint import arb
+
+        log_mass = _log_mass(self, *(float(part.mid()) for part in eta))
+        return arb(log_mass, 1e-13 * (1 + abs(log_mass)))
+
+    def exponent(self, eta: Natural, theta: Ball) -> tuple[Ball, Ball] | None:
+        """Return χθ − νA(θ) and its derivative.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        theta : Ball
+            θ, as an enclosure.
+
+        Returns
+        -------
+        tuple or None
+            None where θ is certainly outside the support.
+        """
+        from flint import arb, arb_series, ctx
+
+        low, high = self.support
+        if (math.isfinite(low) and theta < low) or (math.isfinite(high) and theta > high):
+            return None
+        (chi, nu), saved_cap = map(ball, eta), ctx.cap
+        ctx.cap = 2
+        try:
+            series = arb_series(in_balls(self.cumulant, t=arb_series([theta, 1])))
+        except ValueError:  # division by an enclosure of zero: the box is too large to bound A
+            series = arb_series([arb("nan"), arb("nan")])
+        finally:
+            ctx.cap = saved_cap
+        return chi * theta - nu * series[0], chi - nu * series[1]
+
+    def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
+        """Draw exactly from the posterior, rounded to the middle of a cell of the grid.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        grid : Fraction
+            The width of a cell.
+        source : Source
+            The source of random bits.
+
+        Returns
+        -------
+        tuple of Fraction
+        """
+        return (_exact(self, eta).draw(grid, source),)
+
+    def grid(self, eta: Natural, n: int, r: Fraction) -> Fraction:
+        """Return the width of the cells that draws are rounded to, from public parameters.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        n : int
+            The number of records.
+        r : Fraction
+            The weight of a record, in (0, 1].
 
         Returns
         -------
         Fraction
         """
-        return sum_on_grid(clipped_sum(statistics[:, 0], bounds=self.bounds), self.bounds)
+        width = self.bounds[1] - self.bounds[0]
+        return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
+
+    def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
+        """Draw from the nodes of the posterior, in floats; these draws are not private.
+
+        Parameters
+        ----------
+        eta : tuple of Fraction
+            The natural parameters η of the prior or posterior.
+        size : int
+            The number of draws.
+        rng : numpy.random.Generator
+            The source of pseudo-random numbers.
+
+        Returns
+        -------
+        ndarray of shape (size, 1)
+        """
+        theta, weights = self.nodes(eta)
+        return np.asarray(theta[rng.choice(len(theta), size, p=weights)][:, None])
 
     def contribution(self, statistic: Any, n: int) -> Natural:
         """Return (ΣS(x), n).
@@ -593,7 +469,7 @@ class DefinedFamily(FormulaFamily, NumberFamily):
         return np.broadcast_to(theta, u.shape), value - total, mass
 
     def nodes(self, eta: Natural) -> tuple[FloatArray, FloatArray]:
-        """Return nodes of θ that cover the posterior, one row each, and their probabilities.
+        """Return nodes of θ that cover the posterior, and their probabilities.
 
         Parameters
         ----------
@@ -605,23 +481,7 @@ class DefinedFamily(FormulaFamily, NumberFamily):
         tuple of ndarray
         """
         (theta,), (log_weight,), _ = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
-        return theta[:, None], np.exp(log_weight)
-
-    def log_mass(self, chi: FloatArray, nu: float) -> float:
-        """Return the log-partition C(η) in floating point.
-
-        Parameters
-        ----------
-        chi : ndarray
-            The natural parameters that multiply θ.
-        nu : float
-            The natural parameter that multiplies A(θ).
-
-        Returns
-        -------
-        float
-        """
-        return float(self.laws(chi[0], nu, 20_001)[2][0])
+        return theta, np.exp(log_weight)
 
 
 @dataclass(frozen=True)
@@ -686,7 +546,8 @@ def _in_cells(
     away = theta - (np.exp(log_weight) * theta).sum(axis=1, keepdims=True)
     tilt = np.diff(cells)[:, None] / 2 * away
     squares = log_weight + 2 * np.log(np.maximum(np.abs(away), 1e-300))
-    bounds, ends = [], outermost(log_weight > -9e3)
+    known = np.pad(log_weight > -9e3, ((0, 0), (1, 1)))
+    bounds, ends = [], ~(known[:, :-2] & known[:, 2:])
     for sign in (-1, 1):
         value = squares + sign * tilt
         largest = value.max(axis=1)
