@@ -170,7 +170,7 @@ def test_the_grid_is_a_power_of_two_of_the_prior_s_width(precision: float) -> No
         ({"epsilon": -1}, "epsilon=-1"),
         ({"prior_precision": 0}, "prior_precision=0 must be a positive number"),
         ({"prior_precision": "weak"}, "prior_precision='weak'"),
-        ({"method": "diffuse"}, "method='diffuse' must be one of 'diffused'"),
+        ({"method": "diffuse"}, "method='diffuse' must be one of: diffused"),
         ({"draws": 0}, "draws=0 must be at least 1"),
         ({"steps": 0}, "steps=0"),
         ({"prior_precision": 1e-9}, "is too weak"),

@@ -114,7 +114,7 @@ def test_rows_and_responses_are_clipped() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"family": "gamma"}, "must be 'poisson' or 'gaussian'"),
+        ({"family": "gamma"}, "must be one of: poisson, gaussian"),
         ({"bounds": (1, 3)}, "largest count"),
         ({"columns": 0}, "columns"),
         ({"norm_bound": -1}, "norm_bound"),

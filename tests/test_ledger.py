@@ -455,7 +455,7 @@ class TestDatasets:
             ({"epsilon": 1, "delta": 1}, "delta=1 must be below 1"),
             ({"epsilon": 1, "delta": -1}, "delta=-1 must be positive"),
             ({"zcdp": "inf"}, "zcdp='inf' must be finite"),
-            ({"epsilon": 1, "relation": "swap"}, "relation='swap' must be one of replace-one"),
+            ({"epsilon": 1, "relation": "swap"}, "relation='swap' must be one of: replace-one"),
         ],
     )
     def test_bad_caps(self, values: dict[str, Any], message: str, ledger: Ledger) -> None:

@@ -84,12 +84,7 @@ _RELATION_WORDS = {
 
 
 def as_relation(relation: Any) -> Relation:
-    try:
-        return Relation(relation)
-    except ValueError:
-        raise InvalidInputError(
-            f"must be one of {', '.join(Relation)}", parameter="relation", value=relation
-        ) from None
+    return Relation(as_choice(relation, Relation, "relation"))
 
 
 def as_unit(unit: Any, relation: Relation) -> str | None:
@@ -523,6 +518,21 @@ def as_float(value: Any) -> float:
         return math.nan if isinstance(value, bool | str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def as_probability(value: Any, name: str = "level", example: str = "0.95") -> float:
+    """Return a probability, or refuse a number that is not between 0 and 1."""
+    if not 0 < (number := as_float(value)) < 1:
+        raise InvalidInputError(f"must be between 0 and 1, such as {example}", parameter=name, value=value)
+    return number
+
+
+def as_choice(value: Any, choices: Iterable[Any], name: str) -> Any:
+    """Return a value that is one of the choices."""
+    if value not in (listed := list(choices)):
+        choose = ", ".join(map(str, listed))
+        raise InvalidInputError(f"must be one of: {choose}", parameter=name, value=value)
+    return value
 
 
 def as_positive(value: Any, name: str, why: str = "") -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from discreet._declarations import as_float
+from discreet._declarations import as_probability
 from discreet._documents.base import checksum, format_of, read_versioned, write_document
 from discreet._html import card, paragraph, table
 from discreet._interop import bridge, inference_data
@@ -744,13 +744,6 @@ class Answer(Charged, Estimates):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {printable(self.words().name)}, {self.guarantee}>"
-
-
-def as_probability(value: float, name: str = "level", example: str = "0.95") -> float:
-    """Return a probability, or refuse a number that is not between 0 and 1."""
-    if not 0 < (number := as_float(value)) < 1:
-        raise InvalidInputError(f"must be between 0 and 1, such as {example}", parameter=name, value=value)
-    return number
 
 
 def as_count(value: Any, name: str, low: int = 0, high: int = LARGEST) -> int:

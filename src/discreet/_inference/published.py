@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet._declarations import as_integer, as_prior
+from discreet._declarations import as_choice, as_integer, as_prior
 from discreet._inference._likelihoods.kinds import Likelihood, as_values, likelihood
 from discreet._inference._likelihoods.models import Model
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
@@ -231,9 +231,7 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
             value=noise,
         )
     name, amount = noise
-    if name not in _NAMES:
-        raise InvalidInputError(f"must be one of: {', '.join(_NAMES)}", parameter="noise", value=name)
-    kind, unit = _NAMES[name]
+    kind, unit = _NAMES[as_choice(name, _NAMES, "noise")]
     if isinstance(amount, Mapping):
         if len(amount) != 1 or (unit := next(iter(amount))) not in _UNITS:
             raise InvalidInputError(

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from discreet._declarations import as_choice
 from discreet._documents.answer import Answer, Row, Words, cache_by_level, load_answer
 from discreet._inference.add_remove import LogUniform
 from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
@@ -171,11 +172,7 @@ class QuantileAnswer(Answer):
         >>> answer.cdf([30, 60]).mean().shape
         (2,)
         """
-        name = "" if group is None else str(group)
-        if name not in self._distributions:
-            raise InvalidInputError(
-                f"must be one of: {', '.join(self._distributions)}", parameter="group", value=group
-            )
+        name = as_choice("" if group is None else str(group), self._distributions, "group")
         return self._distributions[name].cdf(values)
 
     @property

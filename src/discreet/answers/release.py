@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._declarations import EXCLUDE, Domain, Relation, as_prior
+from discreet._declarations import EXCLUDE, Domain, Relation, as_choice, as_prior
 from discreet._documents.answer import (
     LARGEST,
     VERSIONS,
@@ -548,8 +548,7 @@ class Release(Bridged, Answer):
             raise InvalidInputError(
                 f"crosstab is for two columns and this table has {len(axes)}; use shares(...)"
             )
-        if percent not in ("row", "column", "total"):
-            raise InvalidInputError("must be 'row', 'column' or 'total'", parameter="percent", value=percent)
+        as_choice(percent, ("row", "column", "total"), "percent")
         down = next(iter(axes)) if rows is None else rows
         if down not in axes:
             raise InvalidInputError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet._declarations import as_exact, as_numbers, as_size
+from discreet._declarations import as_choice, as_exact, as_numbers, as_size
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.errors import InvalidInputError
@@ -134,13 +134,9 @@ class Gamma(Law):
         size, added = as_size(n), float(as_exact(total, "total"))
         if added < 0:
             raise InvalidInputError("total must not be negative: it is a sum of counts or of waiting times")
-        if likelihood == "poisson":
+        if as_choice(likelihood, ("poisson", "exponential"), "likelihood") == "poisson":
             return Gamma(self.shape + added, self.rate + size)
-        if likelihood == "exponential":
-            return Gamma(self.shape + size, self.rate + added)
-        raise InvalidInputError(
-            "must be 'poisson' or 'exponential'", parameter="likelihood", value=likelihood
-        )
+        return Gamma(self.shape + size, self.rate + added)
 
     def updated_with_public(self, data: Sequence[float], likelihood: str = "poisson") -> Gamma:
         """Return the prior after public records, which cost no privacy.

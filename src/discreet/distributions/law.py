@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from discreet._declarations import as_integer
+from discreet._declarations import as_choice, as_integer, as_probability
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError, TooLargeError
 
@@ -150,11 +150,7 @@ class Law(Protocol):
             If ``level`` or ``kind`` is not valid.
         """
         ends = tails(level)
-        if kind not in get_args(IntervalKind):
-            raise InvalidInputError(
-                "must be 'equal-tailed' or 'highest-density'", parameter="kind", value=kind
-            )
-        if kind == "highest-density":
+        if as_choice(kind, get_args(IntervalKind), "kind") == "highest-density":
             ends = _shortest(self.ppf, level)
         low, high = self.ppf(np.array(ends))
         return float(low), float(high)
@@ -253,11 +249,8 @@ def tails(level: float) -> tuple[float, float]:
     >>> tails(0.5)
     (0.25, 0.75)
     """
-    if not (isinstance(level, float | int | np.number) and 0 < level < 1):
-        raise InvalidInputError(
-            "must be a probability between 0 and 1, such as 0.95", parameter="level", value=level
-        )
-    return (1 - level) / 2, (1 + level) / 2
+    probability = as_probability(level)
+    return (1 - probability) / 2, (1 + probability) / 2
 
 
 def as_draws(size: int, numbers: int) -> int:

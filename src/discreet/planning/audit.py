@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from discreet._declarations import as_choice, as_probability
 from discreet._html import card, facts, paragraph
 from discreet._numerics.count_vectors import compositions, number_of_compositions
 from discreet._numerics.neighbours import neighbouring_rows
@@ -272,8 +273,7 @@ def audit(
     >>> round(result.epsilon, 9), result.holds
     (0.5, True)
     """
-    if of not in ("published", "noisy", "decoded"):
-        raise InvalidInputError("must be 'published', 'noisy' or 'decoded'", parameter="of", value=of)
+    as_choice(of, ("published", "noisy", "decoded"), "of")
     if not hasattr(mechanism, "log_pmf"):
         raise InvalidInputError(
             f"{type(mechanism).__name__} has no log_pmf: without its law it cannot be audited"
@@ -453,10 +453,7 @@ def audit_sampler(
     >>> audit_sampler(mechanism, draws=1000).fits
     True
     """
-    if not 0 < false_alarm_rate < 1:
-        raise InvalidInputError(
-            "must be between 0 and 1, such as 1e-6", parameter="false_alarm_rate", value=false_alarm_rate
-        )
+    as_probability(false_alarm_rate, "false_alarm_rate", "1e-6")
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1000:
         raise InvalidInputError("must be a whole number, at least 1000", parameter="draws", value=draws)
     n, k = mechanism.n, mechanism.k

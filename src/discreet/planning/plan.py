@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from discreet._declarations import as_epsilon, as_size
-from discreet._documents.answer import as_probability
+from discreet._declarations import as_choice, as_epsilon, as_probability, as_size
 from discreet._html import card, paragraph, table
 from discreet._text import align_columns, amount, nearest
 from discreet._typing import EpsilonLike, SchemaLike
@@ -312,9 +311,8 @@ class _Solver:
 
     def _start(self, plan: Plan, within: Any, of: str | None) -> tuple[float, int]:
         """Return the wanted half-width in the unit of the plan, and the index of its interval."""
-        if of is not None and of not in plan.names:
-            raise InvalidInputError(f"must be one of: {', '.join(plan.names)}", parameter="of", value=of)
-        return as_within(within, plan.planned.unit), plan.names.index(of) if of is not None else plan.place
+        place = plan.place if of is None else plan.names.index(as_choice(of, plan.names, "of"))
+        return as_within(within, plan.planned.unit), place
 
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
         """Return the plan with the least ε, to three digits, whose half-width is at most ``within``.

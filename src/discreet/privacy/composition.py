@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Literal
 
-from discreet._declarations import Relation, as_epsilon, as_positive, as_relation, as_unit
+from discreet._declarations import Relation, as_choice, as_epsilon, as_positive, as_relation, as_unit
 from discreet._numerics.search import boundary
 from discreet._typing import EpsilonLike
 from discreet.errors import BudgetExceededError, InvalidInputError, NotPrivateError
@@ -171,9 +171,7 @@ class Odometer:
     ) -> None:
         self.cap = as_epsilon(epsilon)
         self.delta = as_probability(delta)
-        if accounting not in ("sum", "renyi"):
-            raise InvalidInputError("must be 'sum' or 'renyi'", parameter="accounting", value=accounting)
-        if accounting == "renyi" and not self.delta:
+        if as_choice(accounting, ("sum", "renyi"), "accounting") == "renyi" and not self.delta:
             raise InvalidInputError("accounting='renyi' needs a delta above 0, such as 1e-6")
         self.relation = as_relation(relation)
         self.unit = as_unit(unit, self.relation)

@@ -19,11 +19,11 @@ from discreet._declarations import (
     Domain,
     Relation,
     as_prior,
+    as_probability,
     as_size,
     group_assumption,
     people_assumption,
 )
-from discreet._documents.answer import as_probability
 from discreet._inference.add_remove import STRENGTH_PRIOR, LogUniform
 from discreet._inference.made_up_counts import imagined_counts, width_without
 from discreet._registry import MECHANISMS

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from discreet._data import count_codes, count_levels, count_texts
-from discreet._declarations import EXCLUDE, as_epsilon, as_integer, as_size, as_target_delta
-from discreet._documents.answer import as_probability
+from discreet._declarations import EXCLUDE, as_epsilon, as_integer, as_probability, as_size, as_target_delta
 from discreet._inference.sparse import expected_halves
 from discreet._typing import EpsilonLike
 from discreet.answers.release import plain

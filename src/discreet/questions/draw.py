@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet._data import Contribution, clipped_sum, read_rows
 from discreet._data.rows import as_number
-from discreet._declarations import EXCLUDE, as_positive, as_size, people_assumption
+from discreet._declarations import EXCLUDE, as_choice, as_positive, as_size, people_assumption
 from discreet._registry import FAMILIES, SENTENCES
 from discreet._text import nearest
 from discreet.errors import DataError, InvalidInputError
@@ -87,10 +87,7 @@ class Draw(Question):
     )
 
     def __post_init__(self) -> None:
-        if self.method not in DRAW_METHODS:
-            raise InvalidInputError(
-                f"must be one of: {', '.join(DRAW_METHODS)}", parameter="method", value=self.method
-            )
+        as_choice(self.method, DRAW_METHODS, "method")
         as_positive(self.draws, "draws")
 
     def option(self, name: str) -> Any:

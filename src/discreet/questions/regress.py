@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from discreet._declarations import as_choice
 from discreet._registry import SENTENCES
 from discreet._text import nearest
 from discreet.errors import InvalidInputError
@@ -71,10 +72,7 @@ class Regress(Question):
             raise InvalidInputError(
                 f"formula must be a text such as 'income ~ age + sex', not a {type(self.formula).__name__}"
             )
-        if self.family not in FAMILIES:
-            raise InvalidInputError(
-                f"must be one of: {', '.join(FAMILIES)}", parameter="family", value=self.family
-            )
+        as_choice(self.family, FAMILIES, "family")
         for name in self.options or {}:
             raise InvalidInputError(f": {name!r} is unknown{nearest(name, ())}", parameter="options")
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet._declarations import as_float, as_positive
+from discreet._declarations import as_choice, as_float, as_positive
 from discreet._numerics.enclosures import above, ball, down, enclose, round_up, up
 from discreet._typing import EpsilonLike, FloatArray
 from discreet.errors import InvalidInputError, NoiseWarning, NotPrivateError, warn
@@ -135,10 +135,7 @@ def draw_design(
     ``order`` gives ρ = √(εm/(2c²λ)) as in the paper; the chain's μ_T is a little smaller. ``sampler="auto"``
     draws exactly, by rejection, where that is quick whatever the data.
     """
-    if sampler not in SAMPLERS:
-        raise InvalidInputError(
-            f"must be one of {', '.join(map(repr, SAMPLERS))}", parameter="sampler", value=sampler
-        )
+    as_choice(sampler, SAMPLERS, "sampler")
     target = checked_target(epsilon, delta, order, n)
     count = as_positive(draws, "draws") * models
     if target.order is None and sampler != "rejection":
@@ -232,10 +229,7 @@ def scalings(
     method: str, target: Target, square: Fraction, norm_squared: Fraction, prior_precision: float
 ) -> tuple[float, float]:
     """(ρ, m) with 4ρ²c²/m ≤ ``square``."""
-    if method not in METHODS:
-        raise InvalidInputError(
-            f"must be one of {', '.join(map(repr, METHODS))}", parameter="method", value=method
-        )
+    as_choice(method, METHODS, "method")
     precision = as_precision(prior_precision)
     needed = 4 * norm_squared / square
     if needed <= Fraction(precision):

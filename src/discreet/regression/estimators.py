@@ -20,7 +20,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from discreet._declarations import as_positive, as_size
+from discreet._declarations import as_choice, as_positive, as_size
 from discreet._documents.answer import VERSIONS
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._typing import FloatArray
@@ -657,9 +657,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
             This estimator, fitted.
         """
         if not self._fit_by_sums:
-            if self.method not in METHODS:
-                methods = ", ".join(map(repr, ("newton", *METHODS)))
-                raise InvalidInputError(f"must be one of {methods}", parameter="method", value=self.method)
+            as_choice(self.method, ("newton", *METHODS), "method")
             return super().fit(X, y)
         for name in _OF_DRAWS:
             if getattr(self, name) != getattr(type(self), name):

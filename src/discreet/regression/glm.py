@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from discreet._declarations import as_bounds, as_positive, as_real
+from discreet._declarations import as_bounds, as_choice, as_positive, as_real
 from discreet._numerics.enclosures import Ball, ball
 from discreet._randomness.entropy import OS_ENTROPY, Source
 from discreet._typing import EpsilonLike, FloatArray
@@ -91,9 +91,7 @@ class CoefficientDraws:
         for name in ("n", "columns", "draws"):
             as_positive(getattr(self, name), name)
         low, high = as_bounds(self.bounds, "bounds")
-        if self.family not in ("poisson", "gaussian"):
-            raise InvalidInputError("must be 'poisson' or 'gaussian'", parameter="family", value=self.family)
-        if self.family == "poisson" and low != 0:
+        if as_choice(self.family, ("poisson", "gaussian"), "family") == "poisson" and low != 0:
             raise InvalidInputError(
                 "must be (0, largest count) for family='poisson'", parameter="bounds", value=self.bounds
             )

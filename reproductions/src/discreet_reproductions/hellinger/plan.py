@@ -21,10 +21,10 @@ from discreet._declarations import (
     as_float,
     as_integer,
     as_prior,
+    as_probability,
     as_relation,
     as_size,
 )
-from discreet._documents.answer import as_probability
 from discreet._inference.made_up_counts import width_without
 from discreet._numerics.search import boundary
 from discreet.distributions.beta_dirichlet import dirichlet

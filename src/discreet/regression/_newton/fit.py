@@ -19,6 +19,7 @@ from discreet._declarations import (
     as_epsilon,
     as_integer,
     as_positive,
+    as_probability,
     as_rational,
     as_reals,
     as_target_delta,
@@ -33,7 +34,6 @@ from discreet._documents.answer import (
     Row,
     Words,
     as_count,
-    as_probability,
     cache_by_level,
     with_interval,
 )
