@@ -29,7 +29,6 @@ from discreet.regression._chain import (
     loss_gradient,
 )
 from discreet.regression._doubles import SeededNoise
-from discreet.regression._rejection import hessian, loss, mode
 from discreet.regression.release import clip_rows
 from discreet_reproductions.logistic import exact as samplers
 from discreet_reproductions.logistic.baselines import (
@@ -46,6 +45,7 @@ from discreet_reproductions.logistic.exact import (
     exact_design,
     proximal,
 )
+from discreet_reproductions.logistic.modes import hessian, loss, mode
 from discreet_reproductions.logistic.reference import reference_draws
 from statistical.goodness import ALPHA
 

@@ -14,8 +14,8 @@ from scipy.stats import ks_2samp, norm
 
 from discreet.regression._chain import DrawDesign, draw_design, langevin
 from discreet.regression._doubles import SeededNoise
-from discreet.regression._rejection import hessian, mode
 from discreet_reproductions.logistic.exact import draw, exact_design
+from discreet_reproductions.logistic.modes import hessian, mode
 from discreet_reproductions.paper_c.regression import NORM_SQUARED, load
 from glm_density import evolved, worst_excess
 from statistical.goodness import ALPHA

@@ -12,7 +12,7 @@ How long it takes depends on the data, and nothing about that is published.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -34,8 +34,13 @@ _FIRST = 128  # bits of precision, of which a candidate's numbers have 64
 def rejection(design: DrawDesign, signed: FloatArray, source: Source) -> FloatArray:
     """``design.draws`` draws from e^{−U} over signed rows, shape (draws, d), rounded to the public grid."""
     check_rows(signed, design.n, design.norm_squared)
+
+    def _potential(w: FloatArray) -> tuple[float, FloatArray]:
+        value = float(design.weight * np.logaddexp(0.0, -(signed @ w)).sum() + design.precision / 2 * w @ w)
+        return value, design.weight * loss_gradient(signed, w) + design.precision * w
+
     with one_thread():
-        z, _ = mode(signed, design.weight, design.precision, 1e-6 * design.precision**0.5)
+        z = near_mode(_potential, design.dimension)
     tangent = Tangent(signed, z, Fraction(design.weight), Fraction(design.precision))
     drawn = [tangent.draw(design.grid, source) for _ in range(design.draws)]
     return np.array([[float(value) for value in draw] for draw in drawn], dtype=np.float64)
@@ -143,42 +148,13 @@ class Candidate:
         return grid * enclosed_digits(place, 0, _FIRST)
 
 
-def loss(signed: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σᵢ log(1 + e^{−vᵢ·w}) for each column."""
-    return np.asarray(np.logaddexp(0.0, -(signed @ weights)).sum(axis=0), dtype=np.float64)
+def near_mode(potential: Callable[[FloatArray], tuple[float, FloatArray]], dimension: int) -> FloatArray:
+    """Return a point near the minimum of a convex function, which is given with its gradient.
 
-
-def mode(signed: FloatArray, weight: float, precision: float, tolerance: float) -> tuple[FloatArray, float]:
-    """(w, ‖∇U(w)‖) near the minimum of U by damped Newton steps, until the gradient is below ``tolerance``.
-
-    U is m-strongly convex, so w is within ‖∇U(w)‖/m of the minimum. Where rounding stops the descent first,
-    the gradient that is returned says so.
+    It only decides how often a candidate is accepted: the tangent at any point bounds the likelihood.
     """
-    w = np.zeros(signed.shape[1])
+    from scipy.optimize import minimize
 
-    def value(point: FloatArray) -> float:
-        return float(weight * loss(signed, point[:, None])[0] + precision / 2 * point @ point)
-
-    def gradient_at(point: FloatArray) -> FloatArray:
-        return np.asarray(weight * loss_gradient(signed, point) + precision * point, dtype=np.float64)
-
-    current, gradient = value(w), gradient_at(w)
-    for _ in range(200):
-        if np.linalg.norm(gradient) <= tolerance:
-            break
-        direction = np.linalg.solve(hessian(signed, w, weight, precision), -gradient)
-        slope, size = float(gradient @ direction), 1.0
-        while (trial := value(w + size * direction)) > current + 1e-4 * size * slope and size > 1e-10:
-            size /= 2
-        candidate = gradient_at(w + size * direction)
-        if trial >= current and np.linalg.norm(candidate) >= np.linalg.norm(gradient):
-            break
-        w, current, gradient = w + size * direction, trial, candidate
-    return w, float(np.linalg.norm(gradient))
-
-
-def hessian(signed: FloatArray, w: FloatArray, weight: float, precision: float) -> FloatArray:
-    """∇²U(w) = ρ Σ σ(v·w)σ(−v·w) v vᵀ + m I."""
-    curvature = weight / (4 * np.cosh(np.clip(0.5 * (signed @ w), -350, 350)) ** 2)
-    inside = (signed * curvature[:, None]).T @ signed
-    return np.asarray(inside + precision * np.eye(signed.shape[1]), dtype=np.float64)
+    options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
+    found = minimize(potential, np.zeros(dimension), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x, dtype=np.float64)

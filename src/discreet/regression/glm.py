@@ -24,7 +24,7 @@ from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._chain import EXACT_BASIS, checked_target, guarantee_of, scalings
-from discreet.regression._rejection import ROWS_PER_BLOCK, Tangent, check_rows
+from discreet.regression._rejection import ROWS_PER_BLOCK, Tangent, check_rows, near_mode
 from discreet.regression.release import clip_rows
 
 MAX_SECONDS = 600.0
@@ -251,8 +251,6 @@ class ClippedMean(Tangent):
 
 def _near_mode(model: CoefficientDraws, rows: FloatArray, response: FloatArray) -> FloatArray:
     """Return a point near the posterior mode: how near decides the time of a draw, not its distribution."""
-    from scipy.optimize import minimize
-
     low, high = model.bounds
 
     def _value(w: FloatArray) -> tuple[float, FloatArray]:
@@ -266,5 +264,4 @@ def _near_mode(model: CoefficientDraws, rows: FloatArray, response: FloatArray) 
         value = model.weight * float((potential - response * t).sum()) + model.precision / 2 * float(w @ w)
         return value, model.weight * (rows.T @ (mean - response)) + model.precision * w
 
-    found = minimize(_value, np.zeros(model.columns), jac=True, method="L-BFGS-B", options={"ftol": 1e-14})
-    return np.asarray(found.x, dtype=np.float64)
+    return near_mode(_value, model.columns)

@@ -26,7 +26,6 @@ from discreet.regression._chain import (
 )
 from discreet.regression._checks import positive
 from discreet.regression._doubles import DoubleNoise
-from discreet.regression._rejection import mode
 from discreet.regression.estimators import DrawingEstimator
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.exact import (
@@ -38,6 +37,7 @@ from discreet_reproductions.logistic.exact import (
     proximal_step,
     warn_of_waiting,
 )
+from discreet_reproductions.logistic.modes import mode
 from discreet_reproductions.logistic.reference import reference_draws
 
 __all__ = ["OPSLogisticRegression", "OutputPerturbationLogisticRegression", "ReferenceLogisticPosterior"]

@@ -35,8 +35,8 @@ from discreet.regression._chain import (
     scalings,
 )
 from discreet.regression._doubles import DoubleNoise
-from discreet.regression._rejection import hessian, loss, mode
 from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.logistic.modes import hessian, loss, mode
 
 __all__ = ["ExactDesign", "draw", "exact_design"]
 

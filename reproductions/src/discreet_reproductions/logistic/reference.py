@@ -8,8 +8,8 @@ import numpy as np
 
 from discreet.regression._chain import loss_gradient
 from discreet.regression._doubles import DoubleNoise
-from discreet.regression._rejection import hessian, loss, mode
 from discreet_reproductions.arrays import FloatArray
+from discreet_reproductions.logistic.modes import hessian, loss, mode
 
 __all__ = ["reference_draws"]
 

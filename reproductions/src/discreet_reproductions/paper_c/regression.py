@@ -33,10 +33,10 @@ import numpy.typing as npt
 from discreet.errors import FileError, InvalidInputError
 from discreet.regression._chain import one_thread
 from discreet.regression._doubles import SeededNoise
-from discreet.regression._rejection import mode
 from discreet.regression.release import clip_rows
 from discreet_reproductions.arrays import FloatArray
 from discreet_reproductions.logistic.baselines import ops_radius, ops_weight
+from discreet_reproductions.logistic.modes import mode
 from discreet_reproductions.logistic.reference import reference_draws
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
