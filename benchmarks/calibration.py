@@ -235,10 +235,8 @@ def mean(rng: Rng, relation: str) -> Found:
     schema = discreet.Schema({"value": (0.0, 1.0)}, n=n, nameless=True)
     question: Any = discreet.Mean(epsilon="0.5").request(schema)
     cells, total = question.read(values.tolist())
-    law = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
-    part = rng.choice(len(law.weights), DRAWS, p=law.weights)
-    draws = rng.normal(law.means[part], law.spreads[part])
-    return draws[:, None], truth[:1], other[:1]
+    answer = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
+    return answer.law.sample(DRAWS, int(rng.integers(2**62)))[:, None], truth[:1], other[:1]
 
 
 def pooled_means(rng: Rng, size: int) -> Found:

@@ -16,7 +16,6 @@ from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import CorruptReleaseError, DataError, InvalidInputError
 from discreet.regression._newton.design import design
 from discreet.regression._newton.fit import Fit, Regression, regression
-from discreet.regression.means import mixture_quantile
 from pace import now_or_slow
 
 formulaic = pytest.importorskip("formulaic")
@@ -366,12 +365,6 @@ def test_an_indicator_of_each_of_two_levels_has_a_column() -> None:
     values = made.variables[0].values(codes[0])
     wanted = np.column_stack([np.ones(4), values * (codes[1] == 0), values * (codes[1] == 1)])
     assert made.scale_rows(codes) == pytest.approx(wanted @ made.mixing, abs=4 / made.unit)
-
-
-def test_quantiles_of_mixtures() -> None:
-    assert mixture_quantile(np.ones(1), np.array([1.0]), np.array([2.0]), 0.5) == 1.0
-    found = mixture_quantile(np.array([0.5, 0.5]), np.array([-3.0, 3.0]), np.ones(2), 0.5)
-    assert found == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(

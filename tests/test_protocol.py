@@ -196,7 +196,7 @@ def test_what_was_computed_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -
         "discreet.distributions.noise_aware.quantiles",
         "discreet.distributions.noise_aware.mean_and_deviation",
         "discreet._inference.pooled.PooledPairs.ends",
-        "discreet.regression.means.mixture_quantile",
+        "discreet.distributions.mixtures.NormalMixture.ppf",
         "discreet.regression._newton.posterior.Posterior.interval",
         "discreet.answers.network.NetworkRelease.networks",
         "discreet._inference.sparse.SparsePosterior.interval",

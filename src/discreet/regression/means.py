@@ -19,8 +19,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
 
 from discreet._data import count_cells
 from discreet._data.files import open_columns
@@ -57,7 +55,9 @@ from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._randomness.gaussian import rounded_gaussian
 from discreet._randomness.integers import discrete_laplace
 from discreet._typing import FloatArray
+from discreet.distributions.law import tails
 from discreet.distributions.mixture_likelihood import MixtureLikelihood
+from discreet.distributions.mixtures import NormalMixture
 from discreet.distributions.quantity import Quantity
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian, largest_gaussian
@@ -208,9 +208,7 @@ class Mean(Bridged, Answer):
 
     column: str
     bounds: tuple[float, float]
-    weights: FloatArray = field(compare=False)  # these four follow from the released sums
-    means: FloatArray = field(compare=False)
-    spreads: FloatArray = field(compare=False)
+    law: NormalMixture = field(compare=False)  # these two follow from the released sums
     deviations: tuple[FloatArray, FloatArray] = field(compare=False)
     guarantee: Guarantee
     released: NoisySums
@@ -240,20 +238,10 @@ class Mean(Bridged, Answer):
         list of Row
             One row; ``noise`` is the share of the variance that is due to the noise of privacy.
         """
-        mean = float(self.weights @ self.means)
-        sampling, between = self.weights @ self.spreads**2, self.weights @ (self.means - mean) ** 2
-        tail = (1 - level) / 2
-        low, high = (mixture_quantile(self.weights, self.means, self.spreads, p) for p in (tail, 1 - tail))
-        ends = max(low, self.bounds[0]), min(high, self.bounds[1])
-        return [
-            Row(
-                self.column,
-                mean,
-                math.sqrt(sampling + between),
-                *ends,
-                noise=float(between / (sampling + between)),
-            )
-        ]
+        variance = self.law.var()
+        noise = max(0.0, 1 - float(self.law.weight @ self.law.scale**2) / variance)
+        low, high = np.clip(self.law.ppf(tails(level)), *self.bounds).tolist()
+        return [Row(self.column, self.law.mean(), math.sqrt(variance), low, high, noise=noise)]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the population's mean, within the bounds.
@@ -269,10 +257,7 @@ class Mean(Bridged, Answer):
         -------
         array of shape (size, 1)
         """
-        rng = np.random.default_rng(seed)
-        chosen = rng.choice(len(self.weights), as_positive(size, "size"), p=self.weights)
-        drawn = rng.normal(self.means[chosen], self.spreads[chosen])
-        return np.clip(drawn, *self.bounds)[:, None]
+        return np.clip(self.law.sample(as_positive(size, "size"), seed), *self.bounds)[:, None]
 
     def likelihood(self) -> MixtureLikelihood:
         """Return the likelihood log P(published | mean), for a model of your own.
@@ -293,8 +278,8 @@ class Mean(Bridged, Answer):
         >>> bool(likelihood.log_prob(40.0) > likelihood.log_prob(60.0))
         True
         """
-        precisions = self.spreads[:, None, None] ** -2
-        return MixtureLikelihood.of_normals(self.names, self.weights, self.means[:, None], precisions)
+        law, precisions = self.law, self.law.scale[:, None, None] ** -2
+        return MixtureLikelihood.of_normals(self.names, law.weight, law.loc[:, None], precisions)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -384,9 +369,8 @@ class Mean(Bridged, Answer):
     def check_parts(self) -> None:
         """Check that the noise was made for the guarantee, and that a posterior follows from the sums."""
         super().check_parts()
-        if not all(
-            np.isfinite(part).all() for part in (self.weights, self.means, self.spreads, *self.deviations)
-        ):
+        parts = (self.law.weight, self.law.loc, self.law.scale, *self.deviations)
+        if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("nothing follows from its sums")
         if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
             raise ValueError("it claims another epsilon than its noise was made for")
@@ -537,7 +521,7 @@ class Means(Answer):
         >>> ages.pool().names
         ('north', 'south', 'west')
         """
-        groups = [group_mixture(mean.weights, mean.means, mean.spreads) for mean in self.means]
+        groups = [group_mixture(mean.law.weight, mean.law.loc, mean.law.scale) for mean in self.means]
         within = float(np.median([mean.deviation()[0] for mean in self.means]))
         first = self.means[0]
         return PooledMeans(self.groups, self.by, first.column, first.bounds, groups, within, seed)
@@ -827,31 +811,6 @@ class MeanDesign:
         return Means(str(self.by), names, tuple(means), promised)
 
 
-def mixture_quantile(weights: FloatArray, means: FloatArray, spreads: FloatArray, level: float) -> float:
-    """Return the quantile of a mixture of normal distributions.
-
-    Parameters
-    ----------
-    weights : array
-        The probability of each component; they sum to 1.
-    means : array
-        The mean of each component.
-    spreads : array
-        The standard deviation of each component.
-    level : float
-        The probability below the quantile.
-
-    Returns
-    -------
-    float
-    """
-    ends = means + spreads * ndtri(level)
-    low, high = float(ends.min()), float(ends.max())
-    if high - low < 1e-12 * (abs(low) + float(spreads.max())):
-        return low
-    return float(brentq(lambda x: float(weights @ ndtr((x - means) / spreads)) - level, low, high))
-
-
 def posterior_of_mean(
     sums: NoisySums, column: str, bounds: tuple[float, float], guarantee: Guarantee
 ) -> Mean:
@@ -918,9 +877,11 @@ def posterior_of_mean(
     return Mean(
         column,
         bounds,
-        mass_by_mean[likely] / mass_by_mean[likely].sum(),
-        (bounds[0] + bounds[1]) / 2 + step * centres[likely],
-        step * np.sqrt(second / each[likely] + _ROUNDING),
+        NormalMixture(
+            mass_by_mean[likely] / mass_by_mean[likely].sum(),
+            (bounds[0] + bounds[1]) / 2 + step * centres[likely],
+            step * np.sqrt(second / each[likely] + _ROUNDING),
+        ),
         (typical, held / held.sum()),
         guarantee,
         sums,
