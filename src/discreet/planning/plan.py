@@ -7,7 +7,7 @@ answers about simulated records, with a seed; no private answer ever uses a seed
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -309,11 +309,6 @@ class _Solver:
         simulated = [request.simulate(n, self.level, seed, self.guess) for seed in seeds]
         return Plan(question, n, self.level, PlannedWidth.average(simulated))
 
-    def _start(self, plan: Plan, within: Any, of: str | None) -> tuple[float, int]:
-        """Return the wanted half-width in the unit of the plan, and the index of its interval."""
-        place = plan.place if of is None else plan.names.index(as_choice(of, plan.names, "of"))
-        return as_within(within, plan.planned.unit), place
-
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
         """Return the plan with the least ε, to three digits, whose half-width is at most ``within``.
 
@@ -335,46 +330,28 @@ class _Solver:
         InvalidInputError
             If the width cannot be reached.
         """
-        plan = self.at(n, Fraction(1))
-        wanted, place = self._start(plan, within, of)
-        best: Plan | None = None
-        for _ in range(MAX_STEPS):
-            width, share = plan.widths[place], plan.planned.noise_shares[place]
-            epsilon = plan.question.exact_epsilon
-            if width <= wanted and (best is None or epsilon < best.question.exact_epsilon):
-                best = plan
-            if 0.985 * wanted <= width <= wanted:
-                break
-            sampling, noise = (1 - share) * width**2, share * width**2
-            target = (0.993 * wanted) ** 2
-            if sampling >= target:
-                if best is not None:
-                    break
-                if share < 1e-3 or epsilon >= MAX_EPSILON:
-                    shown = plan.planned.scale * math.sqrt(sampling)
-                    points = " points" if plan.planned.unit == POINTS else ""
-                    raise InvalidInputError(
-                        f"cannot be reached with n={n}: without privacy the interval of "
-                        f"{plan.names[place]!r} is already ± {shown:.3g}{points}; more "
-                        "precision needs more records",
-                        parameter="within",
-                        value=within,
-                    )
-                factor = 4.0
-            else:
+
+        def _following(
+            plan: Plan, name: str, sampling: float, noise: float, target: float, found: bool
+        ) -> Plan | None:
+            epsilon, factor = plan.question.exact_epsilon, 4.0
+            if sampling < target:
                 factor = min(max(math.sqrt(noise / (target - sampling)), 0.02), 50.0)
+            elif found:
+                return None
+            elif noise < 1e-3 * (sampling + noise) or epsilon >= MAX_EPSILON:
+                shown = plan.planned.scale * math.sqrt(sampling)
+                points = " points" if plan.planned.unit == POINTS else ""
+                raise InvalidInputError(
+                    f"cannot be reached with n={n}: without privacy the interval of {name!r} is already "
+                    f"± {shown:.3g}{points}; more precision needs more records",
+                    parameter="within",
+                    value=within,
+                )
             following = min(round_digits(epsilon * Fraction(factor)), Fraction(MAX_EPSILON))
-            if following == epsilon:
-                break
-            plan = self.at(n, following)
-        if best is None:
-            raise InvalidInputError(
-                "was not reached by the plans tried, the last at "
-                f"epsilon={plan.epsilon:.3g}; give epsilon to see the widths there",
-                parameter="within",
-                value=within,
-            )
-        return replace(best, within=wanted)
+            return None if following == epsilon else self.at(n, following)
+
+        return self._solve(self.at(n, Fraction(1)), within, of, _following)
 
     def solve_size(self, epsilon: Fraction, within: Any, of: str | None) -> Plan:
         """Return the plan with the least n, to three digits, whose half-width is at most ``within``.
@@ -397,29 +374,44 @@ class _Solver:
         InvalidInputError
             If the width cannot be reached, or does not depend on n.
         """
-        plan = self.at(10_000, epsilon)
-        if plan.planned.unit == RECORDS:
+        start = self.at(10_000, epsilon)
+        if start.planned.unit == RECORDS:
             raise InvalidInputError(
                 "numbers of records are as certain whatever n is: give n, to find epsilon"
             )
-        wanted, place = self._start(plan, within, of)
-        best: Plan | None = None
-        for _ in range(MAX_STEPS):
-            width, share = plan.widths[place], plan.planned.noise_shares[place]
-            if width <= wanted and (best is None or plan.n < best.n):
-                best = plan
-            if 0.985 * wanted <= width <= wanted:
-                break
-            sampling, noise = (1 - share) * width**2, share * width**2
-            target = (0.993 * wanted) ** 2  # sampling/x + noise/x² = target at x times as many records
+
+        def _following(
+            plan: Plan, _: str, sampling: float, noise: float, target: float, __: bool
+        ) -> Plan | None:
+            # sampling/x + noise/x² = target at x times as many records
             factor = (sampling + math.sqrt(sampling**2 + 4 * target * noise)) / (2 * target)
             size = min(max(2, math.ceil(plan.n * factor)), MAX_N)
             if size == plan.n:
+                return None
+            return self.at(size if size < 1000 else math.ceil(round_digits(size)), epsilon)
+
+        return self._solve(start, within, of, _following)
+
+    def _solve(self, plan: Plan, within: Any, of: str | None, following: Callable[..., Plan | None]) -> Plan:
+        """Return the least of the plans that follow one another whose half-width is at most ``within``."""
+        place = plan.place if of is None else plan.names.index(as_choice(of, plan.names, "of"))
+        wanted = as_within(within, plan.planned.unit)
+        best: Plan | None = None
+        for _ in range(MAX_STEPS):
+            width, share = plan.widths[place], plan.planned.noise_shares[place]
+            if width <= wanted and (best is None or (plan.n, plan.epsilon) < (best.n, best.epsilon)):
+                best = plan
+            sampling, noise, target = (1 - share) * width**2, share * width**2, (0.993 * wanted) ** 2
+            if 0.985 * wanted <= width <= wanted:
                 break
-            plan = self.at(size if size < 1000 else math.ceil(round_digits(size)), epsilon)
+            next_plan = following(plan, plan.names[place], sampling, noise, target, best is not None)
+            if next_plan is None:
+                break
+            plan = next_plan
         if best is None:
             raise InvalidInputError(
-                f"was not reached by the plans tried, the last at n={plan.n}; give n to see the widths there",
+                f"was not reached by the plans tried, the last at n={plan.n} and epsilon={plan.epsilon:.3g}; "
+                "say these to see the widths there",
                 parameter="within",
                 value=within,
             )
