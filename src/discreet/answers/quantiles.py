@@ -13,12 +13,10 @@ import numpy.typing as npt
 
 from discreet._declarations import as_choice
 from discreet._documents.answer import Answer, Row, Words, cache_by_level, load_answer
-from discreet._inference.add_remove import LogUniform
 from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
-from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 
 _READING = (
@@ -82,23 +80,13 @@ class QuantileAnswer(Answer):
         return {group: self._distribution(release) for group, release in self._parts.items()}
 
     def _distribution(self, release: Release) -> BinnedDistribution:
-        carried = release.built.count_noise(release.output.counts, release.output.noisy)
-        if carried is None:
-            raise InvalidInputError(f"{release.mechanism} publishes no noisy counts, which quantiles need")
-        values = np.asarray(carried.values, dtype=np.float64)
+        values, known = release.noisy_cells()
         bins = Bins(self.edges, self.atoms, self.whole)
         cells = len(bins)
-        # Released in the order of values; the engine has the bins first and then the atoms.
         points = [i for i, level in enumerate(release.levels[:cells]) if not str(level).startswith("[")]
         between = [i for i in range(cells) if i not in points]
-        return BinnedDistribution(
-            bins,
-            values[[*between, *points]],
-            carried.noise,
-            n=release.n,
-            apart=values[cells:].tolist(),
-            total_prior=None if release.total_prior is None else LogUniform(*release.total_prior),
-        )
+        counts = values[[*between, *points]]
+        return BinnedDistribution(bins, counts, apart=values[cells:].tolist(), **known)
 
     def _estimates(self) -> dict[str, Quantiles]:
         return {

@@ -590,22 +590,33 @@ class Release(Bridged, Answer):
         from discreet._inference.quantiles import BinnedDistribution, Bins
 
         bins, apart = Bins.of_levels(self.levels)
+        values, known = self.noisy_cells()
+        others = [i for i in range(len(values)) if i in apart or i >= len(self.levels)]
+        return BinnedDistribution(bins, np.delete(values, others), apart=values[others].tolist(), **known)
+
+    def noisy_cells(self) -> tuple[FloatArray, dict[str, Any]]:
+        """Return the noisy counts of all cells, those of no level included, and what is known of them.
+
+        Returns
+        -------
+        values : array
+            The noisy counts.
+        known : dict
+            The ``noise``, ``n`` where it is public, and ``total_prior``, the range of n where it is private.
+
+        Raises
+        ------
+        InvalidInputError
+            If the mechanism publishes no noisy counts.
+        """
         carried = self.built.count_noise(self.output.counts, self.output.noisy)
         if carried is None:
             raise InvalidInputError(
-                f"{self.mechanism} publishes no noisy counts, which quantiles need; release with 'lattice'"
+                f"{self.mechanism} publishes no noisy counts, which this needs; release with 'lattice'"
             )
-        values = np.asarray(carried.values, dtype=np.float64)
-        others = [i for i in range(len(values)) if i in apart or i >= len(self.levels)]
         expected = None if self.total_prior is None else LogUniform(*self.total_prior)
-        return BinnedDistribution(
-            bins,
-            np.delete(values, others),
-            carried.noise,
-            n=self.n,
-            apart=values[others].tolist(),
-            total_prior=expected,
-        )
+        known = {"noise": carried.noise, "n": self.n, "total_prior": expected}
+        return np.asarray(carried.values, dtype=np.float64), known
 
     def joint(self, size: int = 4000, seed: int | None = 0) -> JointDraws:
         """Draw the cells of a table together, labelled by its columns.

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from discreet._documents.answer import Answer, Row, Table, Words, cache_by_level, load_answer, with_interval
-from discreet._inference.add_remove import LogUniform
 from discreet._inference.quantiles import Bins
 from discreet._inference.survival import SurvivalDraws, SurvivalPosterior
 from discreet._typing import FloatArray
@@ -91,21 +90,11 @@ class SurvivalAnswer(Answer):
     @cached_property
     def posterior(self) -> SurvivalPosterior:
         """The posterior of the curves."""
-        release = self.counted
-        carried = release.built.count_noise(release.output.counts, release.output.noisy)
-        if carried is None:
-            raise InvalidInputError(f"{release.mechanism} publishes no noisy counts, which survival needs")
-        values = np.asarray(carried.values, dtype=np.float64)
+        values, known = self.counted.noisy_cells()
         shape = (len(self.groups), len(self.bins), 2)
         cells = int(np.prod(shape))
-        return SurvivalPosterior(
-            self.bins,
-            values[:cells].reshape(shape),
-            carried.noise,
-            n=release.n,
-            apart=values[cells:].tolist(),
-            total_prior=None if release.total_prior is None else LogUniform(*release.total_prior),
-        )
+        counts = values[:cells].reshape(shape)
+        return SurvivalPosterior(self.bins, counts, apart=values[cells:].tolist(), **known)
 
     @property
     def _usual(self) -> SurvivalDraws:

@@ -24,6 +24,7 @@ from discreet._declarations import (
     group_assumption,
     people_assumption,
 )
+from discreet._documents.answer import Answer
 from discreet._inference.add_remove import STRENGTH_PRIOR, LogUniform
 from discreet._inference.made_up_counts import imagined_counts, width_without
 from discreet._registry import MECHANISMS
@@ -322,6 +323,38 @@ class TableCounts(WholeCountRequest):
         cells = table[tuple(slice(domain.k) for domain in self.domains.values())]
         rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
         return (*map(int, cells.ravel()), *rest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedRequest(Request):
+    """What is computed from noisy counts, and costs what they cost."""
+
+    counts: CountRequest
+
+    @abstractmethod
+    def answer(self, counted: Any) -> Answer:
+        """Return what the released counts give."""
+
+    @property
+    def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.counts.cautions
+
+    def read(self, data: Any) -> Any:
+        """Return the exact counts, which are private."""
+        return self.counts.read(data)
+
+    def size_of(self, statistic: Any) -> Any:
+        """Return the public size that the counts show: the number of records, or of each group."""
+        return self.counts.size_of(statistic)
+
+    @property
+    def declared_size(self) -> Any | None:
+        return self.counts.declared_size
+
+    def bind(self, size: Any) -> PricedRequest:
+        """Return the guarantee for data of this public size, and what makes the answer."""
+        priced = self.counts.bind(size)
+        return PricedRequest(priced.guarantee, lambda statistic: self.answer(priced.make(statistic)))
 
 
 @dataclass(frozen=True, kw_only=True)

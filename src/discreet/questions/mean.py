@@ -258,11 +258,7 @@ class MeanSums(SumsRequest):
         design = self.design
         notes = guess.notes(design.excludes)
         low, high = design.bounds
-        deviation = (high - low) / 4 if guess.typical is None else float(guess.typical)
-        if not 0 < deviation <= (high - low) / 2:
-            raise InvalidInputError(
-                "must be a standard deviation that the bounds allow", parameter="typical", value=guess.typical
-            )
+        deviation = guess.deviation(high - low)
         groups = [None] if design.groups is None else list(design.groups.levels)
         count = max(1, guess.number_answered(n, design.excludes) // len(groups))
         square = round(count * (deviation / (high - low) * design.noise.steps) ** 2)

@@ -14,8 +14,8 @@ from discreet._declarations import Domain
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
 from discreet.errors import InvalidInputError
-from discreet.questions._counts import ColumnCounts, CountRequest, GroupCounts
-from discreet.questions._request import PricedRequest, Request
+from discreet.questions._counts import ColumnCounts, CountRequest, DerivedRequest, GroupCounts
+from discreet.questions._request import Request
 from discreet.questions._text import SERIES, TEXT
 from discreet.questions.base import Question, optional, parameter
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
@@ -142,49 +142,12 @@ class BinnedGroups(GroupCounts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileCounts(Request):
+class QuantileCounts(DerivedRequest):
     """Noisy counts of bins, from which quantiles are computed."""
 
     column: str
     number: Number
     probs: tuple[float, ...]
-    counts: CountRequest
-
-    @property
-    def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.counts.cautions
-
-    def read(self, data: Any) -> Any:
-        """Return the exact counts of the bins.
-
-        Parameters
-        ----------
-        data : list, array, table, mapping or path
-            The records.
-
-        Returns
-        -------
-        tuple of int, or a list of them by group
-        """
-        return self.counts.read(data)
-
-    def size_of(self, statistic: Any) -> Any:
-        """Return the public size that the counts show.
-
-        Parameters
-        ----------
-        statistic : object
-            What :meth:`read` returned.
-
-        Returns
-        -------
-        int, or a tuple by group
-        """
-        return self.counts.size_of(statistic)
-
-    @property
-    def declared_size(self) -> Any | None:
-        return self.counts.declared_size
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
         """Return the widths of quantiles of simulated records.
@@ -216,11 +179,7 @@ class QuantileCounts(Request):
         notes = guess.notes(domain.excludes_missing)
         edges = np.array(number.edges(fine=True), dtype=float)
         middle, width = (edges[0] + edges[-1]) / 2, edges[-1] - edges[0]
-        deviation = width / 4 if guess.typical is None else float(guess.typical)
-        if not 0 < deviation <= width / 2:
-            raise InvalidInputError(
-                "must be a standard deviation that the bounds allow", parameter="typical", value=guess.typical
-            )
+        deviation = guess.deviation(float(width))
         groups = self.counts.groups.k if isinstance(self.counts, GroupCounts) else 1
         size = max(1, n // groups)
         answered = guess.number_answered(size, domain.excludes_missing)
@@ -228,7 +187,7 @@ class QuantileCounts(Request):
         inside = np.diff(np.rint(answered * np.concatenate(([0.0], below, [1.0]))).astype(int))
         counts = (*map(int, inside), *(0,) * (domain.k - len(inside)))
         counts += (size - answered,) if self.counts.leaves_out else ()
-        answer = self._answer(self.counts.simulate_release(counts, size, seed))
+        answer = self.answer(self.counts.simulate_release(counts, size, seed))
         low, high = answer.interval(level)
         probs = np.array(self.probs)
         density = np.exp(-(ndtri(probs) ** 2) / 2) / np.sqrt(2 * np.pi) / deviation
@@ -239,7 +198,7 @@ class QuantileCounts(Request):
             answer.names, tuple(map(float, half)), tuple(map(float, noise)), notes, unit=self.column
         )
 
-    def _answer(self, counted: Any) -> QuantileAnswer:
+    def answer(self, counted: Any) -> QuantileAnswer:
         """Return the quantiles that noisy counts give."""
         number = self.number
         return QuantileAnswer(
@@ -251,18 +210,3 @@ class QuantileCounts(Request):
             counted,
             counted.guarantee,
         )
-
-    def bind(self, size: Any) -> PricedRequest:
-        """Return the guarantee for a public size, and the function that makes the answer.
-
-        Parameters
-        ----------
-        size : int or tuple of int
-            The public number of records, or that of each group.
-
-        Returns
-        -------
-        PricedRequest
-        """
-        priced = self.counts.bind(size)
-        return PricedRequest(priced.guarantee, lambda statistic: self._answer(priced.make(statistic)))

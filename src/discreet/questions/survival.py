@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from discreet._registry import SENTENCES
 from discreet.answers.release import Release
 from discreet.answers.survival import SurvivalAnswer
 from discreet.errors import InvalidInputError
-from discreet.questions._counts import TableCounts
-from discreet.questions._request import PricedRequest, Request
+from discreet.questions._counts import DerivedRequest, TableCounts
+from discreet.questions._request import Request
 from discreet.questions._text import SERIES, TEXT
 from discreet.questions.base import Question, optional, parameter
 from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
@@ -180,45 +180,13 @@ class SurvivalTable(TableCounts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurvivalCounts(Request):
+class SurvivalCounts(DerivedRequest):
     """Noisy counts of time bins, from which survival curves are computed."""
 
     question: Survival
     counts: SurvivalTable
 
-    def read(self, data: Any) -> Any:
-        """Return the exact counts of the cells.
-
-        Parameters
-        ----------
-        data : table, mapping or path
-            The records.
-
-        Returns
-        -------
-        tuple of int
-        """
-        return self.counts.read(data)
-
-    def size_of(self, statistic: Any) -> Any:
-        """Return the public size that the counts show.
-
-        Parameters
-        ----------
-        statistic : object
-            What :meth:`read` returned.
-
-        Returns
-        -------
-        int
-        """
-        return self.counts.size_of(statistic)
-
-    @property
-    def declared_size(self) -> Any | None:
-        return self.counts.declared_size
-
-    def _answer(self, counted: Release) -> SurvivalAnswer:
+    def answer(self, counted: Release) -> SurvivalAnswer:
         """Return the curves that noisy counts give."""
         bins, asked = self.counts.bins, self.question
         return SurvivalAnswer(asked.time, asked.by, bins.edges, bins.whole, counted, counted.guarantee)
@@ -245,7 +213,7 @@ class SurvivalCounts(Request):
         answered = guess.number_answered(n, domain.excludes_missing)
         counts = tuple(map(int, np.diff(np.arange(domain.k + 1) * answered // domain.k)))
         counts += (n - answered,) if self.counts.leaves_out else ()
-        answer = self._answer(self.counts.simulate_release(counts, n, seed, self.counts.axes))
+        answer = self.answer(self.counts.simulate_release(counts, n, seed, self.counts.axes))
         low, high = answer.interval(level)
         mean = answer.mean()
         groups = len(answer.groups)
@@ -259,18 +227,3 @@ class SurvivalCounts(Request):
             unit=POINTS,
             assumed="simulated records with even times, a half of them events",
         )
-
-    def bind(self, size: Any) -> PricedRequest:
-        """Return the guarantee for a public size, and the function that makes the answer.
-
-        Parameters
-        ----------
-        size : int
-            The public number of records.
-
-        Returns
-        -------
-        PricedRequest
-        """
-        priced = self.counts.bind(size)
-        return PricedRequest(priced.guarantee, lambda statistic: self._answer(priced.make(statistic)))  # type: ignore[arg-type]

@@ -119,6 +119,35 @@ class Guess:
         """
         return max(1, n - round(self.missing_rate * n)) if leaves_out else n
 
+    def deviation(self, width: float) -> float:
+        """Return the guessed standard deviation of values, a quarter of their range unless given.
+
+        Parameters
+        ----------
+        width : float
+            The upper bound less the lower.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInputError
+            If the bounds do not allow it.
+
+        Examples
+        --------
+        >>> Guess().deviation(80), Guess(typical=12).deviation(80)
+        (20.0, 12.0)
+        """
+        deviation = width / 4 if self.typical is None else float(self.typical)
+        if not 0 < deviation <= width / 2:
+            raise InvalidInputError(
+                "must be a standard deviation that the bounds allow", parameter="typical", value=self.typical
+            )
+        return deviation
+
     def notes(self, leaves_out: bool, regression: bool = False) -> tuple[tuple[str, str], ...]:
         """Return the assumptions that matter for a question, in words.
 
