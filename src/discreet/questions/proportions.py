@@ -90,9 +90,8 @@ class Proportions(Question):
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", check_names(self.columns))
         check_mechanism(self.mechanism)
-        allowed = {*mechanism_options(self.mechanism), EXPECTED_FALSE}
         for name in self.options or {}:
-            if name not in allowed:
+            if name not in (allowed := {*mechanism_options(self.mechanism), EXPECTED_FALSE}):
                 raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", parameter="options")
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
