@@ -12,7 +12,7 @@ import math
 import os
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -76,6 +76,24 @@ class Row:
         counted = {} if self.count is None else {"count": self.count}
         noise = {} if self.noise is None else {"noise": self.noise}
         return {**counted, "mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high, **noise}
+
+
+def rows_of(
+    names: Iterable[Any], *columns: Any, share: bool = False, count: Any = None, noise: Any = None
+) -> list[Row]:
+    """Return a row for each name, of columns of numbers: mean, sd, low and high.
+
+    Examples
+    --------
+    >>> [row.high for row in rows_of(("a", "b"), [1.0, 2.0], [0.5, 0.5], [0.0, 1.0], [2.0, 3.0])]
+    [2.0, 3.0]
+    """
+    numbers = (np.ravel(column).tolist() for column in columns)
+    rows = [Row(str(name), *row, share=share) for name, *row in zip(names, *numbers, strict=True)]  # type: ignore[misc]
+    for name, more in (("count", count), ("noise", noise)):
+        if more is not None:
+            rows = [replace(row, **{name: value}) for row, value in zip(rows, more, strict=True)]
+    return rows
 
 
 def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:

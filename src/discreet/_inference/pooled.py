@@ -22,7 +22,16 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import digamma, expit, gammaln, logit, polygamma, zeta
 
-from discreet._documents.answer import Estimates, Figure, Row, Table, Words, cache_by_level, groups_table
+from discreet._documents.answer import (
+    Estimates,
+    Figure,
+    Row,
+    Table,
+    Words,
+    cache_by_level,
+    groups_table,
+    rows_of,
+)
 from discreet._inference.add_remove import integrate
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.neighbours import log_normalisers
@@ -217,18 +226,8 @@ class Pooled(Estimates):
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """The share of each value within each group."""
-        numbers = (part.ravel().tolist() for part in (*self.shares(), *self.ends(level)))
-        return [
-            Row(
-                f"{group} · {value}",
-                numbers_of_row[0],
-                numbers_of_row[1],
-                numbers_of_row[2],
-                numbers_of_row[3],
-                share=True,
-            )
-            for (group, value), *numbers_of_row in zip(self.names, *numbers, strict=True)
-        ]
+        names = (f"{group} · {value}" for group, value in self.names)
+        return rows_of(names, *self.shares(), *self.ends(level), share=True)
 
     def screen(self, level: float = 0.95) -> Table:
         """A row for each group: of two values the last one's share, else the shares side by side."""

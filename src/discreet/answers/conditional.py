@@ -20,6 +20,7 @@ from discreet._documents.answer import (
     as_count,
     cache_by_level,
     groups_table,
+    rows_of,
 )
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
@@ -347,11 +348,7 @@ class ConditionalRelease(Answer):
         )
 
     def _prior_rows(self, level: float) -> list[Row]:
-        columns = beta_summaries(np.asarray(self._first.prior), level)
-        return [
-            Row(str(value), numbers[0], numbers[1], numbers[2], numbers[3], share=True)
-            for value, *numbers in zip(self._first.levels, *(x.tolist() for x in columns), strict=True)
-        ]
+        return rows_of(self._first.levels, *beta_summaries(np.asarray(self._first.prior), level), share=True)
 
     def _name(self, groups: Sequence[Sequence[Row]]) -> list[Row]:
         return [

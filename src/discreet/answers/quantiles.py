@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._declarations import as_choice
-from discreet._documents.answer import Answer, Row, Words, cache_by_level, load_answer
+from discreet._documents.answer import Answer, Row, Words, cache_by_level, load_answer, rows_of
 from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
@@ -108,11 +108,8 @@ class QuantileAnswer(Answer):
         """
         rows = []
         for group, quantiles in self._estimates().items():
-            low, high = quantiles.interval(level)
-            numbers = zip(self.probs, quantiles.mean(), quantiles.std(), low, high, strict=True)
-            for p, mean, sd, left, right in numbers:
-                name = f"{group} · {100 * p:g} %" if group else f"{100 * p:g} %"
-                rows.append(Row(name, float(mean), float(sd), float(left), float(right)))
+            names = (f"{group} · {100 * p:g} %" if group else f"{100 * p:g} %" for p in self.probs)
+            rows += rows_of(names, quantiles.mean(), quantiles.std(), *quantiles.interval(level))
         return rows
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:

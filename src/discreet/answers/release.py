@@ -22,6 +22,7 @@ from discreet._documents.answer import (
     Table,
     Words,
     cache_by_level,
+    rows_of,
 )
 from discreet._inference._likelihoods.kinds import Likelihood, likelihood_of
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
@@ -267,18 +268,9 @@ class Release(Bridged, Answer):
             If the noise cannot be accounted for.
         """
         posterior = self.posterior
-        return self._rows(
-            posterior.mean(), posterior.std(), *posterior.interval(level), posterior.noise_share()
-        )
-
-    def _rows(self, *columns: Any) -> list[Row]:
-        numbers = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
-        return [
-            Row(str(value), mean, sd, low, high, True, count, noise)
-            for value, count, (mean, sd, low, high, noise) in zip(
-                self.levels, self.counts, numbers, strict=True
-            )
-        ]
+        numbers = (posterior.mean(), posterior.std(), *posterior.interval(level))
+        noise = posterior.noise_share().tolist()
+        return rows_of(self.levels, *numbers, share=True, count=self.counts, noise=noise)
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the shares from their posterior; this costs no privacy.
@@ -312,7 +304,7 @@ class Release(Bridged, Answer):
         if self.posterior_or_none() is not None:
             return self.rows(level)
         plug_in = beta_summaries(np.asarray(self.plug_in.parameters), level)
-        return self._rows(*plug_in, [None] * len(self.levels))
+        return rows_of(self.levels, *plug_in, share=True, count=self.counts)
 
     def posterior_or_none(self) -> UncertainShares | None:
         """Return the posterior, or None where it cannot be computed and displays show the plug-in one."""

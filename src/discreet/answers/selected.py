@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import as_rational
-from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, cache_by_level
+from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, cache_by_level, rows_of
 from discreet._json import fields_as_json
 from discreet._text import amount
 from discreet._typing import FloatArray
@@ -300,11 +300,7 @@ class SparseRelease(Selected):
         posterior = self.posterior
         names = [*map(str, self.levels), EVERYTHING_ELSE]
         parts = posterior.mean(), posterior.std(), *posterior.interval(level)
-        noisy = (*self.counts, self.everything_else)
-        rows = [
-            Row(name, mean, sd, low, high, count=z)
-            for name, z, mean, sd, low, high in zip(names, noisy, *(x.tolist() for x in parts), strict=True)
-        ]
+        rows = rows_of(names, *parts, count=(*self.counts, self.everything_else))
         low, high = posterior.total.interval(level)
         return [
             *rows,

@@ -10,7 +10,16 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from discreet._documents.answer import Answer, Row, Table, Words, cache_by_level, load_answer, with_interval
+from discreet._documents.answer import (
+    Answer,
+    Row,
+    Table,
+    Words,
+    cache_by_level,
+    load_answer,
+    rows_of,
+    with_interval,
+)
 from discreet._inference.quantiles import Bins
 from discreet._inference.survival import SurvivalDraws, SurvivalPosterior
 from discreet._typing import FloatArray
@@ -101,14 +110,9 @@ class SurvivalAnswer(Answer):
         return self.posterior.usual
 
     def _rows(self, low: FloatArray, high: FloatArray) -> list[Row]:
-        curves, times = self._usual.curves, self._usual.times
-        parts = (curves.mean(axis=0), curves.std(axis=0), low, high)
-        rows = []
-        for g, group in enumerate(self.groups):
-            for time, mean, sd, left, right in zip(times, *(part[g] for part in parts), strict=True):
-                name = f"{group} · beyond {time:g}" if group else f"beyond {time:g}"
-                rows.append(Row(name, float(mean), float(sd), float(left), float(right), share=True))
-        return rows
+        curves, within = self._usual.curves, [f"{group} · " if group else "" for group in self.groups]
+        names = (f"{group}beyond {time:g}" for group in within for time in self._usual.times)
+        return rows_of(names, curves.mean(axis=0), curves.std(axis=0), low, high, share=True)
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
@@ -239,9 +243,7 @@ class SurvivalAnswer(Answer):
         """Return rows of draws of each group, and of what each has more than the first."""
         names = names + [f"{name} − {names[0]}" for name in names[1:]]
         drawn = np.concatenate([drawn, drawn[:, 1:] - drawn[:, :1]], axis=1)
-        low, high = self._usual.interval(drawn, level)
-        numbers = zip(names, drawn.mean(axis=0), drawn.std(axis=0), low, high, strict=True)
-        return [Row(name, float(m), float(sd), float(a), float(b)) for name, m, sd, a, b in numbers]
+        return rows_of(names, drawn.mean(axis=0), drawn.std(axis=0), *self._usual.interval(drawn, level))
 
     def log_rank(self) -> LogRank:
         """Return the log-rank test of equal survival in all groups, which accounts for the noise.

@@ -12,7 +12,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
-from discreet._documents.answer import Answer, Figure, Row, Series, Table, Words, as_count, cache_by_level
+from discreet._documents.answer import (
+    Answer,
+    Figure,
+    Row,
+    Series,
+    Table,
+    Words,
+    as_count,
+    cache_by_level,
+    rows_of,
+)
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
@@ -260,11 +270,8 @@ class Sample(Answer):
         """
         laws = self.marginals()
         share = self.bounds is None and self.model.is_share
-        ends = [law.interval(level) for law in laws]
-        return [
-            Row(name, law.mean(), law.std(), low, high, share)
-            for name, law, (low, high) in zip(self.names, laws, ends, strict=True)
-        ]
+        numbers = [[law.mean(), law.std(), *law.interval(level)] for law in laws]
+        return rows_of(self.names, *zip(*numbers, strict=True), share=share)
 
     def tables(self) -> tuple[Table, ...]:
         """Return a table of the draws themselves.

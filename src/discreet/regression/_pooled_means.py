@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from discreet._declarations import as_positive
-from discreet._documents.answer import Estimates, Row, Words, cache_by_level
+from discreet._documents.answer import Estimates, Row, Words, cache_by_level, rows_of
 from discreet._typing import FloatArray
 from discreet.distributions.law import tails
 
@@ -123,8 +123,7 @@ class PooledMeans(Estimates):
         """The mean of each group."""
         drawn = self._drawn[0]
         numbers = (drawn.mean(axis=0), drawn.std(axis=0), *np.quantile(drawn, tails(level), axis=0))
-        columns = (number.tolist() for number in numbers)
-        return [Row(str(name), *row) for name, *row in zip(self.groups, *columns, strict=True)]
+        return rows_of(self.groups, *numbers)
 
     @property
     def between(self) -> tuple[float, float, float]:
