@@ -221,8 +221,8 @@ def posterior():
         (lambda: posterior().sample(10**12), "1e[+]12 draws of 2 numbers are more than memory holds"),
         (lambda: posterior().sample(-1), "size=-1 must not be negative"),
         (lambda: posterior().sample(1.5), "size=1.5 must be a whole number"),
-        (lambda: posterior().interval(2), "level=2 must be a probability"),
-        (lambda: posterior().interval("wide"), "level='wide' must be a probability"),
+        (lambda: posterior().interval(2), "level=2 must be between 0 and 1"),
+        (lambda: posterior().interval("wide"), "level='wide' must be between 0 and 1"),
         (lambda: posterior().marginal("a"), "index='a' must be between 0 and 1"),
     ],
 )  # fmt: skip
