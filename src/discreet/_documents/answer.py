@@ -513,7 +513,7 @@ class Estimates(ABC):
         """
         lines: list[str] = []
         before = ""
-        for kind, what in self.describe(as_probability(level)):
+        for kind, what in self.describe(level):
             if kind == "table" or before == "table":
                 lines.append("")
             lines += [str(what)] if kind == "table" else wrap_lines(printable(what))

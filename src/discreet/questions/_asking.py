@@ -123,7 +123,9 @@ class BoundQuestion:
 
     def _make(self) -> Answer:
         priced = self._price  # the price first: it may need no data
-        return priced.make(self._statistic)
+        answer = priced.make(self._statistic)
+        check_delta(priced.guarantee, getattr(answer, "n", None))  # which may be published with it alone
+        return answer
 
     def answer(self, charge: Charge | None = None) -> Any:
         """Return the answer, charged before it leaves where there is something to charge."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from discreet._declarations import Relation, as_target_delta
-from discreet._documents.answer import Answer
 from discreet._randomness.entropy import SeededEntropy
 from discreet._registry import SENTENCES
 from discreet.errors import InvalidInputError
-from discreet.privacy.guarantee import Guarantee
-from discreet.questions._asking import check_delta
 from discreet.questions._counts import sizes_caution
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import TEXT
@@ -49,31 +46,6 @@ class SumsRequest(Request):
     def relation(self) -> Relation:
         """Which pairs the sums protect."""
         return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE
-
-    def price_with_delta_check(self, guarantee: Guarantee, make: Callable[[Any], Answer]) -> PricedRequest:
-        """Return a priced request that compares δ with 1/n once n is known.
-
-        A number of records that the schema does not declare is published with the answer, so δ is checked
-        then.
-
-        Parameters
-        ----------
-        guarantee : Guarantee
-            What the sums cost.
-        make : callable
-            Makes the answer from the statistic.
-
-        Returns
-        -------
-        PricedRequest
-        """
-
-        def _make_and_check_delta(statistic: Any) -> Answer:
-            answer = make(statistic)
-            check_delta(guarantee, getattr(answer, "n", None))
-            return answer
-
-        return PricedRequest(guarantee, _make_and_check_delta)
 
 
 @dataclass(frozen=True)
@@ -284,4 +256,4 @@ class MeanSums(SumsRequest):
         -------
         PricedRequest
         """
-        return self.price_with_delta_check(self.design.guarantee, lambda sums: self.design.answer(*sums))
+        return PricedRequest(self.design.guarantee, lambda sums: self.design.answer(*sums))

@@ -242,4 +242,4 @@ class RegressionSums(SumsRequest):
         PricedRequest
         """
         model = self.regression
-        return self.price_with_delta_check(model.guarantee, lambda data: model.fit(data, self.schema.person))
+        return PricedRequest(model.guarantee, lambda data: model.fit(data, self.schema.person))
