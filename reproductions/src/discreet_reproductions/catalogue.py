@@ -19,7 +19,8 @@ PAPERS = {
     "a": "A, Differentially Private Bayesian Inference: six mechanisms and their accuracy",
     "b": "B, Notes of DP – Bayesian Inference: the exponential mechanism with three sensitivities",
     "c": "C, Rényi Differential Privacy Mechanisms for Posterior Sampling (Geumlek, Song and Chaudhuri 2017)",
-    "d": "D, Notes of DP – Bayesian Inference, two versions: local sensitivity, sliding and dilation",
+    "d": "D, Notes of DP – Bayesian Inference and Differentially Private Bayesian Inference, earlier notes: "
+    "local sensitivity, sliding and dilation",
     "beyond": "Beyond the papers",
 }
 
@@ -116,6 +117,7 @@ EXPERIMENTS = (
         "B's settings with the lattice mechanism, exact calibration and the limit",
         "beyond.limit:limit",
     ),
+    Experiment("beyond-boxes", "Six mechanisms over n, k, variance and prior", "beyond.boxes:boxes"),
     Experiment(
         "beyond-study",
         "Every mechanism on real columns",

@@ -27,7 +27,8 @@ PAPERS = {
     "A": "A, *Differentially Private Bayesian Inference* (000): six mechanisms and their accuracy",
     "B": "B, *Notes of DP – Bayesian Inference* (001): the exponential mechanism",
     "C": "C, *Rényi Differential Privacy Mechanisms for Posterior Sampling* (002): the appendix",
-    "D": "D, *Notes of DP – Bayesian Inference* and a second version (003, 004): local sensitivity, dilation",
+    "D": "D, *Notes of DP – Bayesian Inference* (003) and *Differentially Private Bayesian Inference* (004), "
+    "earlier notes: local sensitivity, sliding and dilation",
 }
 
 
