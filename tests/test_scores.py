@@ -19,7 +19,7 @@ import pytest
 
 import discreet
 import shorthand
-from conformance.cases import SIZES
+from conformance.cases import EPSILONS, PRIORS, SIZES
 from conformance.oracle import datasets, neighbours
 from discreet.answers.release import Release
 from discreet.distributions.gamma import Gamma
@@ -184,6 +184,22 @@ def test_totals_keep_their_promise_on_the_sizes_of_the_conformance_grid(score: s
         m = build(score=score, epsilon="0.8", calibration=calibration, **family)
         law = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
         assert max(float((law[x] - law[y]).max()) for x, y in pairs_of(family)) <= 0.8 + 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [*PRIORS, Gamma(2, 1), Normal(0.5, 2)], ids=str)
+@pytest.mark.parametrize("score", [*SCORES, "callable"])
+def test_every_score_and_family_on_the_conformance_grid(score: str, prior: Any) -> None:
+    family = {"prior": prior}
+    if not isinstance(prior, tuple):
+        family |= FAMILIES["poisson" if isinstance(prior, Gamma) else "gaussian"]
+    chosen = (lambda x, b: Fraction(abs(x[0] - b[0]) ** 2, 7)) if score == "callable" else score
+    for n, calibration, epsilon in itertools.product(SIZES, ("theorem", "exact"), EPSILONS):
+        at = {**family, "n": n}
+        m = build(score=chosen, epsilon=epsilon, calibration=calibration, **at)
+        law = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
+        loss = max(float((law[x] - law[y]).max()) for x, y in pairs_of(at))
+        assert loss <= float(epsilon) + 1e-10, (n, calibration, epsilon)
 
 
 @pytest.mark.parametrize("name", ["beta", "dirichlet", "poisson", "gaussian"])

@@ -11,7 +11,8 @@ import discreet
 
 def datasets(n: int, k: int) -> list[tuple[int, ...]]:
     """All count vectors of n records over k levels."""
-    return [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
+    records = itertools.combinations_with_replacement(range(k), n)
+    return sorted(tuple(map(chosen.count, range(k))) for chosen in records)
 
 
 def neighbours(c: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -36,6 +36,21 @@ def test_exact_law(case: Case) -> None:
             assert worst_delta(points, matrix, claim.epsilon) <= claim.delta + FLOAT_SLACK
 
 
+TWENTY = (10.0,) * 19 + (1e4,)
+"""Levels at which the papers' mechanism is not (ε, δ)-private: proofs/mbeta.md."""
+
+
+@pytest.mark.parametrize("epsilon", ["0.8", "16"])
+@pytest.mark.parametrize(("n", "basis"), [(2, "audit"), pytest.param(3, "theorem", marks=pytest.mark.slow)])
+def test_mbeta_at_twenty_levels(n: int, basis: str, epsilon: str) -> None:
+    m = Case("mbeta", TWENTY, epsilon, {"delta": "1.52e-8"}).build(n)
+    points, matrix = law_matrix(m)
+    assert basis in m.guarantee.basis
+    np.testing.assert_allclose(np.exp(matrix).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    assert worst_delta(points, matrix, m.guarantee.epsilon) <= m.guarantee.delta + 1e-15
+    assert worst_loss(points, matrix) > 0.1 * m.guarantee.epsilon, "it says something"
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_public_contract(case: Case) -> None:
     m = case.build(6)
