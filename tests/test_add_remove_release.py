@@ -87,8 +87,8 @@ def test_delta_means_gaussian_with_either_relation() -> None:
     ("options", "match"),
     [
         ({"person": "id", "per_person": 1}, "person='id' needs n"),
-        ({"mechanism": "lattice"}, "does not go with a private n; these do: geometric, gaussian"),
-        ({"mechanism": "geometric", "relation": "replace-one"}, "does not go with a public n"),
+        ({"mechanism": "lattice"}, "cannot be used with a private n; these can: geometric, gaussian"),
+        ({"mechanism": "geometric", "relation": "replace-one"}, "cannot be used with a public n"),
         ({"relation": "replace-one", "expected_n": (1, 10)}, "expected_n="),
         ({"expected_n": (10, 1)}, "expected_n="),
         ({"expected_n": (1, 2, 3)}, "expected_n="),

@@ -133,8 +133,8 @@ class TestEveryEngine:
         assert "other=VALUE" in message
         assert "2 of 11 records are missing" in message
         assert "missing=VALUE" in message
-        assert "1 of these differ from a level only in white space" in message
-        assert "1 of these differ from a level only in upper and lower case" in message
+        assert "1 of these differ from a level only by white space" in message
+        assert "1 of these differ from a level only by upper and lower case" in message
         assert not any(value in message for value in (SECRET, "vaper", "Never", " never"))
 
 
@@ -545,7 +545,7 @@ class TestFiles:
         self.refused(tmp_path / "none.csv", "No such file")
         (tmp_path / "folder.csv").mkdir()
         self.refused(tmp_path / "folder.csv", "directory")
-        self.refused(self.write(tmp_path, "t.ods", "v\nnever\n"), r"the ending is none of \.csv")
+        self.refused(self.write(tmp_path, "t.ods", "v\nnever\n"), r"the name must end in one of \.csv")
 
     @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "csv.gz"])
     def test_parquet_under_another_ending(self, ending: str, tmp_path: Path) -> None:

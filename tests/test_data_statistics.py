@@ -810,7 +810,7 @@ def test_too_little_memory_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return connection
 
     monkeypatch.setattr(files_module, "connect", small)
-    with pytest.raises(TooLargeError, match="more memory than there is"):
+    with pytest.raises(TooLargeError, match="does not fit into memory"):
         count_levels(path, Domain((0, 1)), column="v", person="p", per_person=1)
 
 

@@ -124,7 +124,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 def _is_honest(failure: EngineFailure, engine: str, version: str) -> None:
     assert f"{engine} {version} failed" in str(failure)
     assert "nothing was counted or charged" in str(failure)
-    assert "take another version" in str(failure)
+    assert "install another version" in str(failure)
     assert MARK not in str(failure)
     assert "well-formed" not in str(failure)
     assert failure.__cause__ is None

@@ -468,7 +468,7 @@ def test_functions_of_numbers_are_drawn_with_too() -> None:
 
 def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> None:
     family = Family.define(log_partition="1e-4 * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
-    with pytest.raises(InvalidInputError, match="no bound on what a draw"):
+    with pytest.raises(InvalidInputError, match="no bound is known on what a draw"):
         posterior_sampler("direct", family, prior=(0.5, 1), n=10_000)
 
 

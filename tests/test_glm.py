@@ -459,7 +459,7 @@ def test_release_round_trip_and_damage() -> None:
     del content["intercepts"]
     from discreet._documents.base import write_document
 
-    with pytest.raises(CorruptReleaseError, match="lacks a part"):
+    with pytest.raises(CorruptReleaseError, match="is missing or malformed"):
         LogisticRelease.from_json(write_document("discreet/logistic", 1, content))
 
 

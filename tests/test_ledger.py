@@ -496,9 +496,9 @@ class TestAddresses:
         ("address", "message"),
         [
             ("", "url is empty"),
-            ("sqlite://", "must last"),
-            ("sqlite:///:memory:", "must last"),
-            (":memory:", "must last"),
+            ("sqlite://", "must be kept"),
+            ("sqlite:///:memory:", "must be kept"),
+            (":memory:", "must be kept"),
             ("sqlite:///l.db?mode=ro", "no options"),
             ("mysql://u:hunter2@h/d", "SQLite .* or PostgreSQL"),
             ("nonsense://x", "SQLite .* or PostgreSQL"),

@@ -360,7 +360,7 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     levels = {**LEVELS, "b": ("x", "z", "y")}
     turned = shorthand.network(records(), parents=PARENTS, levels=levels, epsilon=8)
     for changed, message in (
-        ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "not those of the graph"),
+        ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "do not match its graph"),
         ({"guarantee": other.guarantee}, "claims a privacy curve"),
         ({"releases": (answer.releases[0], turned.releases[1])}, "different levels"),
     ):

@@ -480,11 +480,11 @@ def test_sums_over_columns_of_another_scale_are_refused() -> None:
     fit = asked("vote ~ age + sex", "binomial").fit(people(2_000), source=SeededEntropy(1))
     content = fit.content()
     assert Fit.from_content(content).mean() == pytest.approx(fit.mean())
-    with pytest.raises(ValueError, match="scaled otherwise: read it with the version that wrote it"):
+    with pytest.raises(ValueError, match="another scale: read it with the version that wrote it"):
         Fit.from_content({name: value for name, value in content.items() if name != "columns"})
     content = asked("income ~ age", "gaussian").fit(people(2_000), source=SeededEntropy(1)).content()
     assert Fit.from_content(content).content() == content
-    with pytest.raises(ValueError, match="scaled otherwise: read it with the version that wrote it"):
+    with pytest.raises(ValueError, match="another scale: read it with the version that wrote it"):
         Fit.from_content({**content, "columns": "orthogonal"})  # a response of 2^14 steps
 
 

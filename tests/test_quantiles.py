@@ -282,7 +282,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
         (lambda: Bins.of_levels(["a", "b"]), "no bins"),
         (lambda: Bins.of_levels(["[-inf, 0)", "[0, inf]"]), "open bin"),
         (lambda: BinnedDistribution(Bins((0, 1)), (1, 2), DiscreteLaplace(1.0), n=3), "2 entries for 1"),
-        (lambda: BinnedDistribution(Bins((0, 1)), (1,), LatticeNoise(1.0)), "say n="),
+        (lambda: BinnedDistribution(Bins((0, 1)), (1,), LatticeNoise(1.0)), "give n="),
         (
             lambda: BinnedDistribution(Bins((0, 1)), (1,), DiscreteGaussian(1.0), n=1).quantiles(1.5),
             "between 0 and 1",

@@ -136,7 +136,7 @@ def test_mistakes_name_the_column_the_value_and_the_way_out(
         (lambda: Category(["x", "y"], other="z"), "other='z' is not one of"),
         (lambda: Category(["x", "y"], missing="z"), "missing='z' is not one of"),
         (lambda: Category(["x", None]), "holds a missing value"),
-        (lambda: Category("discover", other="x"), "goes with missing='exclude' alone"),
+        (lambda: Category("discover", other="x"), "needs missing='exclude'"),
         (lambda: Category(range(3, 9, 2)), "in steps of 1"),
         (lambda: Number(0, 1, missing=7), "missing=7 must lie within the bounds 0 to 1"),
         (lambda: Number(0, 1, missing="none"), "must be a number, 'exclude' or 'bin'"),

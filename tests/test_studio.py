@@ -705,7 +705,7 @@ def test_the_address_says_everything_and_fragments_push_it(inside: Browser) -> N
         ("/plan?schema=gone", "was not found"),
         ("/plan?epsilon=1e-9", "between 0.001 and 20"),
         ("/plan?epsilon=oops", "not a number"),
-        ("/plan?prior=nan&columns=smoker", "a number is finite"),
+        ("/plan?prior=nan&columns=smoker", "a number must be 0"),
         ("/plan?n=" + "9" * 5000, "4000"),
         ("/plan?columns=smoker,,sex", "single commas"),
         ("/plan?columns=smoker&prior=1.0,2", "Prior"),

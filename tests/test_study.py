@@ -690,7 +690,7 @@ def test_run_and_report_on_the_command_line(
     assert run("report", "given.json", "--out", "given.html") == 0
     assert run("report", "given.json", "--out", "given.html") != 0  # it is not replaced
     assert run("report", "again/study.json", "--out", "study.html", "--ledger", "ledger.db") == 2
-    assert "has its receipts" in capsys.readouterr().err
+    assert "already holds its receipts" in capsys.readouterr().err
 
 
 def test_a_report_of_one_release_finds_its_receipt(
@@ -861,8 +861,8 @@ def test_a_draw_gets_its_part_of_the_budget_and_of_delta(folder: Path) -> None:
     [
         ([{"id": "a", "within": "2.4 points"}] * 2, "used twice"),
         ([{"id": "a", "within": "1 point"}], "question 'a': within='1 point' cannot be reached"),
-        ([{"id": "a", "within": "2.19 points"}, {"id": "b", "within": "2.19 points"}], "does not allow it"),
-        ([{"id": "a", "epsilon": 1}, {"id": "b"}], "the others need some too"),
+        ([{"id": "a", "within": "2.19 points"}, {"id": "b", "within": "2.19 points"}], "is too small"),
+        ([{"id": "a", "epsilon": 1}, {"id": "b"}], "the others need a part too"),
         ([{"id": "a", "epsilon": 1, "weight": 2}], "give one of epsilon, within and weight"),
         ([{"id": "a", "weight": 0}], "must be positive"),
         ([{"id": "a", "kind": "regress", "formula": "y ~ x"}], "needs a δ"),

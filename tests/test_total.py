@@ -162,9 +162,9 @@ def test_many_levels_of_unknown_strength_among_those_who_answered() -> None:
 
 
 def test_only_noise_that_can_be_summed_over() -> None:
-    with pytest.raises(InvalidInputError, match="these do: lattice"):
+    with pytest.raises(InvalidInputError, match="these can: lattice"):
         shorthand.shares(PARTLY, levels=LEVELS, epsilon=1, missing="exclude", mechanism="ehd")
-    with pytest.raises(InvalidInputError, match="does not go with a posterior draw"):
+    with pytest.raises(InvalidInputError, match="cannot be used with a posterior draw"):
         shorthand.draws(PARTLY, "dirichlet", levels=LEVELS, missing="exclude", epsilon=1, order=4)
 
 

@@ -100,11 +100,13 @@ def as_unit(unit: Any, relation: Relation) -> str | None:
         return None
     if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP, Relation.REPLACE_NEARBY):
         raise InvalidInputError(
-            "is the key of people and goes with relation='replace-person'", parameter="unit", value=unit
+            "names the column that identifies people, and needs relation='replace-person'",
+            parameter="unit",
+            value=unit,
         )
     if not isinstance(unit, str) or not 0 < len(unit) <= 1000:
         raise InvalidInputError(
-            "must be the name of the column that tells people apart", parameter="unit", value=unit
+            "must be the name of the column that identifies people", parameter="unit", value=unit
         )
     return unit
 
@@ -372,7 +374,7 @@ def as_rational(
     if size > _MAX_BITS:
         raise InvalidInputError(f"{name} must be a number below 1e300")
     if number and size < -_MAX_BITS and not (tiny or isinstance(value, Fraction)):
-        raise InvalidInputError(f"{name} must be 0, or at least 1e-300 in size")
+        raise InvalidInputError(f"{name} must be 0, or at least 1e-300 in absolute value")
     if (low is not None and number < low) or (high is not None and number > high):
         limits = f"at least {low}" if high is None else f"from {low} to {high}"
         raise InvalidInputError(f"{name} must be {limits}")
@@ -549,7 +551,7 @@ def as_size(n: Any) -> int:
 
 
 def check_hidden_size(n: Any, person: Any) -> None:
-    """Refuses what does not go with add-remove: a public n, and a bound on the records of a person, with
+    """Refuses what cannot be used with add-remove: a public n, and a bound on the records of a person, with
     which one record more takes the place of another, so that two change."""
     if n is not None:
         raise InvalidInputError("n is private under add-remove: leave n out, or say relation='replace-one'")
@@ -634,7 +636,7 @@ def as_bounds(
         raise InvalidInputError("must be two numbers (low, high)", parameter=name, value=bounds) from None
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InvalidInputError(
-            "must be finite: a record without a bound has no privacy", parameter=name, value=bounds
+            "must be finite: noise cannot hide a record without bounds", parameter=name, value=bounds
         )
     if not low < high:
         raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=bounds)

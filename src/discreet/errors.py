@@ -28,7 +28,7 @@ class InvalidInputError(DiscreetError, ValueError):
     Parameters
     ----------
     problem : str
-        What is wrong and what to do, as it follows the name and the value of the parameter.
+        What is wrong and what to do, worded to follow the name and the value of the parameter.
     parameter : str, optional
         The parameter at fault.
     value : object, optional
@@ -81,7 +81,7 @@ class DataError(DiscreetError, ValueError):
 
 
 class ContributionError(DiscreetError):
-    """A record would count for more than the noise covers: a defect of this package.
+    """A record would contribute more than the noise covers: a bug in this package.
 
     Nothing was released; please report it. The message holds no data value.
     """
@@ -100,7 +100,7 @@ class FileError(DiscreetError):
 
 
 class EngineFailure(DiscreetError):
-    """An engine that reads data failed by an error of its own, which says nothing about the data.
+    """An engine that reads data failed with an internal error, which says nothing about the data.
 
     Nothing was counted or charged for the question. ``engine`` and ``version`` say which engine it was,
     ``kind`` is the name of its error, ``where`` names the files that were read, and ``twice`` is whether a
@@ -119,7 +119,7 @@ class CorruptReleaseError(DiscreetError, ValueError):
 
 
 class LedgerError(DiscreetError):
-    """The ledger cannot be used: absent, locked, read-only, full, out of reach, or of a newer version.
+    """The ledger cannot be used: missing, locked, read-only, full, unreachable, or of a newer version.
 
     ``request_id`` is set where a charge was under way: a retry with it returns the stored result, or makes
     the charge if there is none.
@@ -181,7 +181,7 @@ class UnknownDatasetError(DiscreetError, LookupError):
 
 
 def short_repr(value: Any, most: int = 200) -> str:
-    """Return how a value is written, cut where it is long.
+    """Return the ``repr`` of a value, shortened where it is long.
 
     Parameters
     ----------

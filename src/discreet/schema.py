@@ -88,7 +88,7 @@ class Category:
         if self.discovers:
             if self.other is not None or self.missing not in (None, EXCLUDE) or self.public:
                 raise InvalidInputError(
-                    "values='discover' goes with missing='exclude' alone: other values are data"
+                    "values='discover' needs missing='exclude': other values would have to be declared"
                 )
             return
         if isinstance(self.values, range):
@@ -109,7 +109,7 @@ class Category:
     def domain(self) -> Domain:
         """The values as the engines count them."""
         if self.discovers:
-            raise InvalidInputError("values='discover': which values there are is not known beforehand")
+            raise InvalidInputError("values='discover': the values are not known beforehand")
         if isinstance(self.values, range) and len(self.values) > MAX_LISTED_CODES:
             raise InvalidInputError(
                 "are too many to be listed: with a private n, "
@@ -166,7 +166,7 @@ class Number:
     outside : {"clip", "bin"}
         What happens to numbers outside the bounds: they are clipped, or in proportions have their own bin.
     atoms : sequence of float
-        Values that many records share, such as 0 for incomes or heaped ages: quantiles then know of them.
+        Values that many records share, such as 0 for incomes or heaped ages: quantiles count each of them separately.
     whole : bool
         Whether values are whole numbers, such as ages: quantiles then are whole numbers too.
     public : bool
@@ -222,7 +222,7 @@ class Number:
             atoms = tuple(sorted(float(value) for value in self.atoms))
         except (TypeError, ValueError):
             raise InvalidInputError(
-                "must be numbers that many records share", parameter="atoms", value=self.atoms
+                "must be numbers, such as values that many records share", parameter="atoms", value=self.atoms
             ) from None
         if any(not low <= atom <= high for atom in atoms) or (self.whole and any(a % 1 for a in atoms)):
             kind = "whole numbers " if self.whole else ""
@@ -403,7 +403,7 @@ class Schema:
     strata, cluster : str, optional
         Columns of the sampling design of a survey: public strata, and primary sampling units.
     strict : bool
-        Whether an undeclared or missing value without a place stops an answer. ``False``: it is left out, and
+        Whether a value that the schema does not provide for stops an answer. ``False``: it is left out, and
         no error depends on a record.
 
     Examples
@@ -484,14 +484,14 @@ class Schema:
             )
         if not self.strict:
             raise InvalidInputError(
-                "strict=False does not go with person=: a record without a key of its person has no place; "
-                "bring the data to one record per person first"
+                "strict=False cannot be used with person=: a record without its person's key cannot be "
+                "counted; bring the data to one record per person first"
             )
         if self.per_person is not None and self.per_person > 1 and self.n == PUBLIC:
             raise InvalidInputError(
                 "needs n=NUMBER, the public number of records "
                 "after the bound: "
-                "learned from the data it would tell how many records a person has",
+                "read from the data, it would reveal how many records a person has",
                 parameter="per_person",
                 value=self.per_person,
             )
@@ -1168,7 +1168,7 @@ def _edges(bins: Any) -> tuple[float, ...]:
         edges = tuple(_whole(float(edge)) for edge in bins)
     except (TypeError, ValueError):
         raise InvalidInputError(
-            "must be their number, or numbers in increasing order", parameter="bins", value=bins
+            "must be a number of bins, or edges in increasing order", parameter="bins", value=bins
         ) from None
     if len(edges) < 3 or any(not a < b for a, b in pairwise(edges)):
         raise InvalidInputError(

@@ -172,7 +172,8 @@ def _split(
     division = read_study(file).split
     if division is None:
         raise InvalidInputError(
-            'every question has its epsilon: leave it out, and say within = "3 points" or weight = 1'
+            "every question has an epsilon, so there is nothing to divide: leave epsilon out and give "
+            'within = "3 points" or weight = 1'
         )
     print_found(division.to_dict(), as_json, str(division))
 
@@ -219,7 +220,9 @@ def _statement(
 
     _, result = _read(file)
     if not isinstance(result, StudyResult):
-        raise InvalidInputError(f"{file.name!r} is one release: a statement is about the document of a study")
+        raise InvalidInputError(
+            f"{file.name!r} is a single release: a statement needs the document of a study"
+        )
     told: dict[str, Any] = {}
     if about is not None:
         with file_problems("--about", about, "read"):
@@ -247,13 +250,15 @@ def _statement(
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """Return the answer with the receipt of its charge, found in the ledger by its document."""
     if "" not in answers_of(answer):
-        raise InvalidInputError("--ledger is for a single release: the document of a study has its receipts")
+        raise InvalidInputError(
+            "--ledger is for a single release: the document of a study already holds its receipts"
+        )
     with discreet.Ledger(url) as book:
         # As it stands first: an earlier version wrote fewer fields than this one writes again.
         receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
     if receipt is None:
         raise InvalidInputError(
-            "this release is not in the ledger: it was not charged there, or the document is another one. "
+            "the ledger does not hold this release: it was not charged there, or the document was changed. "
             "Without --ledger the report is made without a receipt"
         )
     return replace(answer, receipt=receipt)
@@ -296,7 +301,7 @@ def _check(
 
     if not sys.stdout.isatty():
         raise InvalidInputError(
-            "check tells about records, so it writes to a terminal only; nothing was read"
+            "check prints counts of records, so it writes only to a terminal; nothing was read"
         )
     declared = discreet.Schema.load(schema)
     rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in misfits(file, declared).items()]
@@ -424,8 +429,8 @@ def _reproduce(context: typer.Context) -> None:
     command = reproductions("command")
     if command is None:
         raise InvalidInputError(
-            "discreet reproduce comes with a package of its own, which is not installed; in a checkout of "
-            "discreet: pip install ./reproductions"
+            "discreet reproduce needs a package that is not installed; in a checkout of discreet, run: "
+            "pip install ./reproductions"
         )
     raise typer.Exit(command(context.args, prog_name=context.command_path, standalone_mode=False) or 0)
 

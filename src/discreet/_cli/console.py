@@ -138,7 +138,7 @@ def source(file: str, format: Format | None, pattern: bool = False) -> Iterator[
     if file != "-":
         if format is not None:
             raise InvalidInputError(
-                "--format is for standard input (-); a file says what it is by its ending"
+                "--format is for standard input (-); the format of a file follows from its ending"
             )
         yield file
         return

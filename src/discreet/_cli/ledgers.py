@@ -198,7 +198,7 @@ def _moment(text: str | None, option: str, days: int) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInputError(
-            f"{option} {text!r} must be a day, such as 2026-01-31, or a time of it"
+            f"{option} {text!r} must be a date such as 2026-01-31, with or without a time"
         ) from None
     whole = len(text.strip()) <= len("2026-01-31")
     if moment.tzinfo is None:

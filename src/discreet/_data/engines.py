@@ -71,7 +71,7 @@ def _lookup(
     """Return a hash join that adds the codes of levels as a column, or None where comparisons are faster.
 
     A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
-    Polars is told to fail where a level stands twice, and DuckDB takes a scalar subquery, of which there is
+    Polars fails where a level occurs twice, and DuckDB takes a scalar subquery, of which there is
     one value for each row, whatever equals what.
     """
     import narwhals as nw
@@ -160,7 +160,7 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
 
 
 def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, int, int]]:
-    """Of one column: all records, and of those that the bound keeps the number, Σj and Σj² of their codes.
+    """Count a column's records, and return the number, Σj and Σj² of the codes that the bound keeps.
 
     Squares are added up in two parts, below and above 2²⁰, which 64 bits hold for up to 2⁴³ records.
     """

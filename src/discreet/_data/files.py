@@ -115,7 +115,7 @@ class Files:
                 )
         endings = {_ending(path) for path in paths}
         if len(endings) > 1:
-            raise FileError(f"{label}: files of several formats; take one, such as Glob('*.parquet')")
+            raise FileError(f"{label}: the files have several formats; choose one, such as Glob('*.parquet')")
         return cls(label, tuple(paths), endings.pop(), sheet)
 
     @contextmanager
@@ -143,8 +143,8 @@ class Files:
         assert isinstance(failure, EngineError)
         if failure.kind == OUT_OF_MEMORY:
             return TooLargeError(
-                f"{self.label}: the count needs more memory than there is; give a DuckDB relation of a "
-                "connection that may use the disk, or a Spark DataFrame"
+                f"{self.label}: the count does not fit into memory; give a DuckDB relation whose "
+                "connection may use the disk, or a Spark DataFrame"
             )
         return failure if failure.kind in MISSING_PACKAGE else self._malformed_error(failure.line)
 
@@ -239,7 +239,7 @@ def _ending(path: Path) -> str:
     hint = ""
     if str(path).lower().endswith((".xls", ".xlsm", ".xlsb", ".ods")):
         hint = "; save it as .xlsx, or the sheet as CSV"
-    raise FileError(f"{str(path)!r}: the ending is none of {' '.join(FORMATS)}{hint}")
+    raise FileError(f"{str(path)!r}: the name must end in one of {' '.join(FORMATS)}{hint}")
 
 
 def _literal(path: Path) -> str:
@@ -252,7 +252,7 @@ def _start_of(path: Path, ending: str, strict: bool) -> bytes:
         start = file.read(4096)
     if (start[:4] == b"PAR1") != (ending == ".parquet"):
         if not path.stat().st_size and ending == ".parquet":
-            raise FileError(f"{str(path)!r} is empty, hence not a Parquet file")
+            raise FileError(f"{str(path)!r} is empty, so it is not a Parquet file")
         raise FileError(f"{str(path)!r} is {'' if start[:4] == b'PAR1' else 'not '}a Parquet file")
     if ending == ".xlsx" and not start.startswith(b"PK\3\4"):
         locked = start.startswith(b"\xd0\xcf\x11\xe0")
@@ -501,7 +501,7 @@ def _positions(
 def no_field(names: Sequence[str], column: str) -> InvalidInputError:
     return InvalidInputError(
         f"does not exist; {nearest(names, column)}The first line, which must name the "
-        f"columns, has {len(names)}; they are not shown because that line may be a record",
+        f"columns, has {len(names)} names; they are withheld because that line may be a record",
         parameter="column",
         value=column,
     )
@@ -536,7 +536,9 @@ def _json_columns(
     stray = "count(*) FILTER (json_type(json) != 'OBJECT')"
     ((total, strays, *occurrences),) = records.aggregate(f"count(*), {stray}, {present}").fetchall()
     if strays:
-        raise FileError(f"{files.label}: {strays} of {total} entries are not JSON objects, hence no records")
+        raise FileError(
+            f"{files.label}: {strays} of {total} entries are not JSON objects, so they are not records"
+        )
     keys = records.project("unnest(json_keys(json)) AS key, generate_subscripts(json_keys(json), 1) AS place")
     chosen = []
     for column, times in zip(wanted, occurrences, strict=True):

@@ -43,7 +43,7 @@ def count_levels(
     :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need
     ``column``, and CSV and TSV files always do.
 
-    ``person`` and ``per_person``: at most so many records of each person, by key column, are counted; see
+    ``person`` and ``per_person``: the key column of people, and the most records of each that are counted; see
     :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
     ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
     Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
@@ -124,7 +124,7 @@ def contingencies(
     largest = max(map(prod, shapes))
     if largest > MOST_CELLS:
         raise TooLargeError(
-            f"a table of {largest} cells; at most {MOST_CELLS} are counted: take fewer columns"
+            f"the table would have {largest} cells, and at most {MOST_CELLS} are counted: use fewer columns"
         )
     if prod(coder.codes for coder in coders.values()) >= 2**63:
         raise TooLargeError(

@@ -107,7 +107,7 @@ class Tally:
     def of(
         cls, codes: Sequence[int], coder: Coder, private_size: bool, blank: int = 0, case: int = 0
     ) -> Self:
-        """From the number of records of each code."""
+        """Build a tally from the number of records of each code."""
         size = coder.size
         return cls(tuple(codes[:size]), codes[size + 1], codes[size], blank, case, private_size)
 
@@ -128,7 +128,7 @@ class Tally:
             for number, ground in hints:
                 if number:
                     few = "some" if self.private_size else number
-                    problems.append(f"{few} of these differ from a level only in {ground}")
+                    problems.append(f"{few} of these differ from a level only by {ground}")
             problems.append(coder.wayout)
         if missing:
             problems.append(f"{some(missing)} are missing; {coder.missing_wayout}")

@@ -130,9 +130,9 @@ def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> E
     name, version = _ENGINES[engine], getattr(sys.modules.get(engine), "__version__", "")
     files, times = f"{where}: " if where else "", ", twice," if twice else ""
     failure = EngineFailure(
-        f"{files}{name} {version} failed{times} by an error of its own ({kind}; details withheld), which "
-        "says nothing of the data; nothing was counted or charged for this question. Ask it again; if it "
-        f"fails each time, take another version of {name}"
+        f"{files}{name} {version} failed{times} with an internal error ({kind}; details withheld), which "
+        "says nothing about the data; nothing was counted or charged for this question. Ask again; if it "
+        f"fails each time, install another version of {name}"
     )
     failure.engine, failure.version, failure.kind = engine, version, kind
     failure.where, failure.twice = where, twice

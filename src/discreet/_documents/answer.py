@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_PRINTED_ROWS, _MAX_VALUES_BESIDE = 40, 8
-"""So many rows of an answer are printed, and of groups so many values beside each other."""
+"""How many rows of an answer are printed at most, and how many values of a group side by side."""
 _SD_PER_INTERVAL_WIDTH = 0.25
 """About one standard deviation, as a part of the width of an interval."""
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
@@ -682,7 +682,7 @@ class Answer(Charged, Estimates):
             read = cls.from_content(content)
             written = read.content()
             if unknown := set(content) - set(written):
-                raise ValueError(f"it has a part {min(unknown)[:60]!r} that it cannot have")
+                raise ValueError(f"it has an unexpected part {min(unknown)[:60]!r}")
             if written_in > 1 and set(written) != set(content):
                 raise ValueError(f"it lacks {min(set(written) - set(content))!r}")
             named, versions = getattr(read, "column", None), getattr(read, "versions", {})
@@ -694,7 +694,7 @@ class Answer(Charged, Estimates):
             return (read.upgrade() if written_in == 1 else read).check_guarantee(complete=written_in == 1)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             reason = printable(str(error))[:300]
-            raise CorruptReleaseError(f"the release lacks a part or has a malformed one: {reason}") from None
+            raise CorruptReleaseError(f"a part of the release is missing or malformed: {reason}") from None
 
     def upgrade(self) -> Self:
         """Return an answer of format version 1 with its guarantee as it is written now."""
@@ -716,9 +716,7 @@ class Answer(Charged, Estimates):
         if claimed.basis not in (single.basis, cost.basis):
             whole = replace(whole, basis=cost.basis)
         if whole != claimed and not complete:
-            raise ValueError(
-                "its guarantee states another basis or other assumptions than its parameters have"
-            )
+            raise ValueError("its guarantee states a basis or assumptions that its parameters do not have")
         whole.check_covers(cost)
         return self if whole == claimed else replace(self, guarantee=whole)  # type: ignore[call-arg]
 
@@ -751,7 +749,7 @@ class Answer(Charged, Estimates):
         except (ArithmeticError, ValueError, IndexError) as error:
             if isinstance(error, DiscreetError):
                 raise
-            raise TooLargeError("numbers of this release are too extreme to be computed with") from None
+            raise TooLargeError("this release holds numbers too extreme to compute with") from None
         yield from shown
         yield "text", f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"
         yield from (("text", f"Assumed: {assumption}.") for assumption in self.guarantee.assumptions)

@@ -95,7 +95,7 @@ def only(content: Mapping[str, Any], allowed: Collection[str], what: str = "the 
     for name in content:
         if name not in allowed:
             raise CorruptReleaseError(
-                f"{what} has a part {printable(name)[:60]!r} that it cannot have{nearest(name[:60], allowed)}"
+                f"{what} has an unexpected part {printable(name)[:60]!r}{nearest(name[:60], allowed)}"
             )
 
 

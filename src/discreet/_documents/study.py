@@ -76,7 +76,7 @@ class StudyResult:
             read._check_spent({name: Guarantee.from_dict(one) for name, one in promised.items()})
             return read
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptReleaseError(f"the study lacks a part or has a malformed one: {error}") from None
+            raise CorruptReleaseError(f"a part of the study is missing or malformed: {error}") from None
 
     def _check_spent(self, written: Mapping[str, Guarantee]) -> None:
         """Refuse receipts below the cost of their answers, and an account below them or not theirs."""

@@ -107,7 +107,7 @@ class AddRemovePosterior(UncertainShares):
         elif noise is None or epsilon is not None:
             raise InvalidInputError("give either epsilon= of geometric noise or noise=")
         if noise.together:
-            raise InvalidInputError("noise of sum zero tells the total: say total=…")
+            raise InvalidInputError("noise that sums to zero reveals the total: give total=…")
         self.noisy = np.asarray(noisy, dtype=np.float64)
         self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:

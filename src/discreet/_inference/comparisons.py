@@ -301,5 +301,7 @@ def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) 
 
 def _index(known: Sequence[Any], name: Any, what: str) -> int:
     if name not in known:
-        raise InvalidInputError(f"{name!r} is no {what}; there are: {', '.join(map(str, known))}")
+        raise InvalidInputError(
+            f"{name!r} is not a known {what}; choose one of: {', '.join(map(str, known))}"
+        )
     return list(known).index(name)

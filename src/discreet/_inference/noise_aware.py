@@ -122,7 +122,7 @@ def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[flo
 
 class MixedShares(NoiseAware):
     """A mixture over what is unknown beside the true counts: the one parameter of a symmetric prior, its
-    logarithm uniform, or how many records were not left out. ``total`` is what is known of that number."""
+    logarithm uniform, or how many records were not left out. ``total`` is the posterior of that number."""
 
     def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
         self.n: int = n

@@ -80,18 +80,16 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
     z = np.asarray(values, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] < 2 or not np.all(np.isfinite(z)):
         raise InvalidInputError(
-            "values must be finite numbers in rows of at least two levels, one row a group"
+            "values must be finite numbers: a row for each group, a column for each of at least two levels"
         )
     noise.check(z)
     if total is None and sizes is None and noise.together:
         sizes = z.sum(axis=1)
     if sizes is None and noise.together and z.sum() != total:
-        raise InvalidInputError(f"values do not sum to total={total}, and the noise keeps it")
+        raise InvalidInputError(f"values do not sum to total={total}, which the noise preserves")
     top = np.full(len(z), np.inf) if sizes is None else np.asarray(sizes, dtype=np.float64)
     if top.shape != (len(z),) or np.any((top < 0) | (top != np.floor(top))):
-        raise InvalidInputError(
-            f"sizes must be {len(z)} whole numbers that are not negative, one for each group"
-        )
+        raise InvalidInputError(f"sizes must be {len(z)} non-negative whole numbers, one for each group")
     if sizes is not None and noise.together and np.any(z.sum(axis=1) != top):
         raise InvalidInputError("values of each group must sum to its size, because this noise sums to zero")
     scale = np.broadcast_to(noise.scale, z.shape)

@@ -132,7 +132,7 @@ class Published(Bridged):
         names = tuple(groups)
         if not names or len(self.values) % len(names) or len(self.values) < 2 * len(names):
             raise InvalidInputError(
-                f"{len(self.values)} values are not rows of {len(names)} groups of two or more"
+                f"{len(self.values)} values cannot be divided into {len(names)} groups of two or more"
             )
         if isinstance(self.noise, noises.Clamped) or self.noise.scale.ndim:
             raise InvalidInputError(
@@ -293,11 +293,12 @@ def _of_opendp(measurement: Any) -> noises.Noise:
             problem = error
     else:
         raise InvalidInputError(
-            f"the measurement does not say its loss for one record ({problem}); give its scale, as in "
+            f"the privacy loss of the measurement for one record cannot be computed ({problem}); give its "
+            "scale, as in "
             "noise=('discrete-laplace', scale)"
         )
     if not (math.isfinite(loss) and loss > 0):
-        raise InvalidInputError(f"the measurement has loss {loss} for one record: it adds no noise to tell")
+        raise InvalidInputError(f"the measurement has loss {loss} for one record, so it adds no noise")
     if "ZeroConcentrated" in measure:
         return (noises.GaussianNoise if fractional else noises.DiscreteGaussian)(1 / math.sqrt(2 * loss))
     if "MaxDivergence" in measure:
@@ -360,7 +361,7 @@ def _censor(
         return law, values
     if law.together:
         raise InvalidInputError(
-            "noise of sum zero that was clamped or suppressed cannot be modelled; use raw values"
+            "noise that sums to zero cannot be modelled after clamping or suppression; use the raw values"
         )
     return noises.Clamped(law, low, high), values
 

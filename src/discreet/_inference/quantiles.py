@@ -88,7 +88,7 @@ class Bins:
         atoms: tuple[float, ...] = (),
         whole: bool = False,
     ) -> Bins:
-        """Equal bins between bounds, as many as about so many records tell apart at ε.
+        """Equal bins between bounds, about as many as the records resolve at ε.
 
         2·(nε)^0.4: few enough that the noise of a sum of bins stays below that of the draw of the records.
         """
@@ -143,7 +143,7 @@ def trees_together(
 ) -> Together:
     """Return the posterior of the shares of cells, given noisy counts: a tree for each group of cells."""
     if noise.together and n is None:
-        raise InvalidInputError("noise of sum zero tells the number of records: say n=…")
+        raise InvalidInputError("noise that sums to zero reveals the number of records: give n=…")
     scales = noise.scales(len(z))
     variance = np.broadcast_to(noise.variance, z.shape)
     unit = step_of(float(np.sqrt(np.max(variance) / 2)))

@@ -87,7 +87,7 @@ class Noise(ABC):
         return np.floor(z)
 
     def reach(self, scale: FloatArray, nats: float) -> FloatArray:
-        """How far from z the true count may lie before P(z | x) has fallen by so many nats."""
+        """How far from z the true count may lie before P(z | x) has fallen by ``nats``."""
         return np.ceil(nats * scale) + 1
 
     @property
@@ -96,7 +96,7 @@ class Noise(ABC):
         """Of what was added to each cell; where it was clamped afterwards, before that."""
 
     def log_normaliser(self, cells: int) -> float:
-        """What log P of so many cells together is too large by: 0 where cells are independent."""
+        """The excess of log P of ``cells`` cells together: 0 where cells are independent."""
         return 0.0
 
     @abstractmethod

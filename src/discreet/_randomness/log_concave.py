@@ -75,7 +75,7 @@ class LogConcave:
             here = self._at(ball(0))
             if here is None or not here[0].is_finite():
                 raise InvalidInputError(
-                    "the law has no density at its centre: check the formula and the support"
+                    "the density is zero at the centre of the distribution: check the formula and the support"
                 )
             self._reference = Fraction(float(here[0].mid()))
             at_ends = (here[0] - ball(self._reference) - _DEPTH).exp()
@@ -127,7 +127,7 @@ class LogConcave:
                 return reach
             reach *= 2
         raise InvalidInputError(
-            "the law has tails that are too long for an exact draw: take a stronger prior"
+            "the tails of the posterior are too heavy for an exact draw: take a stronger prior"
         )
 
     def _partition(self) -> list[_Piece]:

@@ -413,7 +413,9 @@ def check_question(question: Question, schema: Schema) -> Request:
         bounds = (column.bounds for column in used if isinstance(column, Number))
         sizes = [abs(number) for several in (*fields, *bounds) for number in _numbers(several)]
         if max(sizes, default=0) > MAX_RATIO * min(filter(None, sizes), default=1):
-            raise TooLargeError("the numbers are too far apart: doubles do not tell finer ones apart")
+            raise TooLargeError(
+                "the numbers differ too much in size to be computed in double precision; rescale them"
+            )
     if schema.size is not None:
         check_size(question, request, schema.size)
     return request
@@ -422,7 +424,7 @@ def check_question(question: Question, schema: Schema) -> Request:
 def check_prior(prior: Sequence[float], label: str = "Prior") -> None:
     """Refuse a prior for which a page would not answer in seconds."""
     if max(prior) > MAX_PRIOR or min(prior) < MIN_PRIOR:
-        raise TooLargeError(f"{label}: here a parameter may be between {MIN_PRIOR:g} and {MAX_PRIOR:,.0f}")
+        raise TooLargeError(f"{label}: a parameter must be between {MIN_PRIOR:g} and {MAX_PRIOR:,.0f}")
 
 
 def check_epsilon(given: Any) -> Fraction:
@@ -432,7 +434,7 @@ def check_epsilon(given: Any) -> Fraction:
     epsilon = as_epsilon(given)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise InvalidInputError(
-            f": here ε may be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}",
+            f": ε must be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}",
             parameter="epsilon",
             value=given,
         )
@@ -449,7 +451,7 @@ def check_size(question: Question, request: Request, size: Any) -> None:
     delta = question.delta
     if delta is not None and not MIN_DELTA <= as_epsilon(delta, "delta") * n < 1:
         raise InvalidInputError(
-            "must be below 1/n, though not by fifteen digits, such as 1e-6", parameter="delta", value=delta
+            "must be below 1/n and at least 1e-15/n, such as 1e-6", parameter="delta", value=delta
         )
     if not isinstance(request, CountRequest) or request.mechanism in ("auto", automatic()):
         return

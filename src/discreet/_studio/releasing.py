@@ -40,7 +40,7 @@ def check_request(form: ReleaseForm) -> None:
     """Refuse a request id that this studio did not make, or made for another file."""
     has_prefix = form.request.startswith("studio-") and form.request.isascii()
     if not (has_prefix and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
-        raise InvalidInputError("the request id is not one that this form made; open the form again")
+        raise InvalidInputError("this form did not make that request id; open the form again")
     if not form.request.endswith("-" + _mark(form.source)):
         raise RequestConflictError("the request id belongs to another file; open the form of this file again")
 
@@ -87,7 +87,7 @@ class _Request:
         """Return the answer, if there is one; refuse another question under the same id."""
         if self.answer is not None and self.plan != _plan(form):
             raise RequestConflictError(
-                "this form was released already otherwise; a new question needs another form"
+                "this form was released already with other values; open a new form for a new question"
             )
         return self.answer
 
@@ -131,7 +131,7 @@ class Releases:
         earlier_request, charge = self._check(form)
         if charge is None and not acknowledged:
             raise InvalidInputError(
-                "without a ledger nothing counts what is spent: tick the box that you know this, or "
+                "without a ledger nothing records what is spent: tick the box to confirm it, or "
                 "start the studio with --ledger URL. Nothing was released"
             )
         with earlier_request.lock:
@@ -159,7 +159,8 @@ class Releases:
             declared = bound.request.declared_size
             if declared not in (None, bound.size):
                 raise InvalidInputError(
-                    "the data have another number of records than the schema declares; correct it there, or "
+                    "the data do not have the number of records that the schema declares; correct it "
+                    "there, or "
                     'say n = "public" to have it read and published'
                 )
             check_size(form.question, bound.request, bound.size)

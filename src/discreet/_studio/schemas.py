@@ -206,8 +206,8 @@ def check_numbers(numbers: Iterable[float], label: str) -> None:
     for number in numbers:
         if not (number == 0 or SMALLEST <= abs(number) <= LARGEST_NUMBER):
             raise InvalidInputError(
-                f"{label}: here a number is finite, and 0 or between {SMALLEST:g} and "
-                f"{LARGEST_NUMBER:g} apart from its sign"
+                f"{label}: a number must be 0 or between {SMALLEST:g} and "
+                f"{LARGEST_NUMBER:g} in absolute value"
             )
 
 
@@ -257,7 +257,7 @@ class Schemas:
                 self._kept.move_to_end(identifier)
                 return self._kept[identifier]
         raise FileError(
-            "this schema was not found: schemas are forgotten when the studio ends; declare it again"
+            "this schema was not found: schemas are forgotten when the studio stops; declare it again"
         )
 
     def of_source(self, source: str) -> KeptSchema | None:

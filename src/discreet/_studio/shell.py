@@ -112,7 +112,7 @@ class Studio:
     # What goes wrong.
 
     def on_error(self, request: Request, error: Exception) -> Response:
-        """Return the page of one of our errors."""
+        """Return the page that shows an error of discreet."""
         assert isinstance(error, DiscreetError)
         trouble = problem(error)
         if is_fragment(request):

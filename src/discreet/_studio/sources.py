@@ -87,7 +87,7 @@ class Sources:
         for source in self.list_all():
             if hmac.compare_digest(source.identifier.encode(), identifier.encode()):
                 return source
-        raise FileError("this file was not found: uploads are removed when the studio ends; choose it again")
+        raise FileError("this file was not found: uploads are removed when the studio stops; choose it again")
 
     def _in_folder(self) -> Iterator[DataSource]:
         if self.folder is None:
@@ -181,7 +181,9 @@ def _duckdb(path: Path) -> Iterator[Any]:
     except duckdb.Error as error:
         if isinstance(failure := ours(error), EngineFailure):
             raise failure from None
-        raise FileError(f"{path.name!r} cannot be opened: no DuckDB file, or in use elsewhere") from None
+        raise FileError(
+            f"{path.name!r} cannot be opened: it is not a DuckDB file, or it is in use elsewhere"
+        ) from None
     with closing(connection):
         yield connection
 

@@ -266,7 +266,7 @@ class ConditionalRelease(Answer):
 
     @property
     def posterior(self) -> dict[Any, Any]:
-        """By group, the posterior of its shares; of a group without records the prior."""
+        """The posterior of the shares of each group; the prior for a group without records."""
         prior = dirichlet(self._first.prior)
         return {
             group: prior if release is None else release.posterior
@@ -275,7 +275,7 @@ class ConditionalRelease(Answer):
 
     @property
     def plug_in(self) -> dict[Any, Any]:
-        """By group, the posterior that takes the released counts for exact: too narrow, for comparison."""
+        """The posterior of each group with the released counts taken as exact: too narrow, for comparison."""
         prior = dirichlet(self._first.prior)
         return {
             group: prior if release is None else release.plug_in
@@ -360,7 +360,7 @@ class ConditionalRelease(Answer):
     def screen(self, level: float = 0.95) -> Table:
         """Return the printed table, a row for each group.
 
-        Of two values it shows the share of the last, of more the shares side by side.
+        It shows the share of the last of two values, or all shares side by side.
 
         Parameters
         ----------
@@ -464,7 +464,7 @@ class ConditionalRelease(Answer):
         if self.sizes is not None and self.sizes != tuple(
             release.n if release else 0 for release in self.releases
         ):
-            raise ValueError("the sizes of the groups are not those of their releases")
+            raise ValueError("the group sizes differ from those of their releases")
         if not self._nonempty or len({release.levels for release in self._nonempty}) > 1:
             raise ValueError("no group has a release, or their levels differ")
         hidden = self.guarantee.relation is Relation.ADD_REMOVE
@@ -474,7 +474,7 @@ class ConditionalRelease(Answer):
             )
 
     def cost(self) -> Guarantee:
-        """Return the cost of the dearest group, because each record is in only one group."""
+        """Return the largest cost of any group: each record is in only one group."""
         together = parallel([release.cost() for release in self._nonempty])
         if together.relation is Relation.ADD_REMOVE:
             return together

@@ -317,7 +317,7 @@ class NetworkRelease(Answer):
         return Quantity(drawn.reshape(len(drawn), -1), tuple(product(*axes)))
 
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
-        """Draw synthetic records; no record is that of a person.
+        """Draw synthetic records; none belongs to a person.
 
         An analysis repeated for each value of the column ``draw`` shows how much of its result is noise.
 
@@ -503,29 +503,29 @@ class NetworkRelease(Answer):
         Raises
         ------
         ValueError
-            If the tables are not those of the graph.
+            If its tables do not match its graph.
         """
         parents = {str(column): tuple(map(str, above)) for column, above in content["parents"].items()}
         if len(content["releases"]) != len(largest_families(parents)):
-            raise ValueError("the tables are not those of the graph")
+            raise ValueError("its tables do not match its graph")
         releases = tuple(Release.from_json(document) for document in content["releases"])
         return cls(parents, releases, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
         """Refuse a document whose tables do not fit the graph, or disagree about the values of a column."""
         if [tuple(release.axes or {}) for release in self.releases] != largest_families(self.parents):
-            raise ValueError("the tables are not those of the graph")
+            raise ValueError("its tables do not match its graph")
         if any(
             tuple(values) != self.levels[name]
             for release in self.releases
             for name, values in (release.axes or {}).items()
         ):
-            raise ValueError("its tables have different levels of one column")
+            raise ValueError("its tables list different levels for one column")
         super().check_parts()
 
     def cost(self) -> Guarantee:
         """Return the guarantee of all tables together, by composition."""
         for release in self.releases:
             if release.guarantee.protects != self.guarantee.protects:
-                raise ValueError("its relation is not that of its tables")
+                raise ValueError("its relation differs from that of its tables")
         return network_cost([release.guarantee for release in self.releases])

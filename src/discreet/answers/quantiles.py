@@ -202,11 +202,11 @@ class QuantileAnswer(Answer):
         Raises
         ------
         ValueError
-            If the counts are of another kind.
+            If the counts are not a release of proportions.
         """
         counted = load_answer(json.dumps(content["counted"]))
         if not isinstance(counted, Release | ConditionalRelease) or not isinstance(content["whole"], bool):
-            raise ValueError("its counts are of another kind")
+            raise ValueError("its counts are not a release of proportions")
         return cls(
             column=str(content["column"]),
             probs=_numbers(content["probs"]),
@@ -226,7 +226,7 @@ class QuantileAnswer(Answer):
         for release in self._parts.values():
             named = [str(level) for level in release.levels]
             if len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
-                raise ValueError("the counts are not those of the bins")
+                raise ValueError("the counts do not match the bins")
 
     def cost(self) -> Guarantee:
         """Return the cost of the counts, from which the quantiles are computed."""

@@ -141,7 +141,7 @@ class Release(Bridged, Answer):
 
     @property
     def noisy(self) -> tuple[int, ...] | None:
-        """The noisy counts from which they were decoded, where the mechanism keeps them."""
+        """The noisy counts before decoding, where the mechanism publishes them."""
         return None if self.output.noisy is None else self.output.noisy[: len(self.levels)]
 
     @property
@@ -156,7 +156,7 @@ class Release(Bridged, Answer):
     def posterior(self) -> UncertainShares:
         """The posterior of the shares, which accounts for the noise of the mechanism.
 
-        Where the number of records is private, or of those that have a value, its ``total`` is the posterior
+        Where the number of records, or of records with a value, is private, its ``total`` is the posterior
         of that number. TooLargeError or NotPrivateError is raised where the noise cannot be accounted for.
         """
         expected, strength = (
@@ -199,7 +199,7 @@ class Release(Bridged, Answer):
         elif type(self.parameters["n"]) is not int or self.total_prior is not None:
             raise ValueError("n is malformed")
         if self.axes is not None and math.prod(len(levels) for levels in self.axes.values()) != k:
-            raise ValueError("the axes do not fit the cells")
+            raise ValueError("the axes do not match the cells")
         _ = self.plug_in
         if any(abs(count) > LARGEST for count in self.output.first):
             raise ValueError("its counts are too large")
@@ -214,8 +214,7 @@ class Release(Bridged, Answer):
         """Return the likelihood log P(published | shares), for a model of your own.
 
         Where the number of records is private, its parameters are rates: shares times the expected number.
-        Where records without a value were left out, its parameters are shares of all records, the last of
-        those left out.
+        Where records without a value were left out, its parameters are shares of all records, and the last is that of the records left out.
 
         Returns
         -------
@@ -238,7 +237,7 @@ class Release(Bridged, Answer):
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """The values of the column; of a table its cells, each a tuple with a value of every column."""
+        """The values of the column; for a table its cells, each a tuple with a value of every column."""
         return self.levels if self.axes is None else tuple(product(*self.axes.values()))
 
     def mean(self) -> FloatArray:
@@ -890,7 +889,7 @@ def _pair(ends: Sequence[Any] | None) -> tuple[float, float] | None:
 
 
 def plain(level: Any) -> Any:
-    """Return a value as JSON has it: text, a number, a truth value or None.
+    """Return a value as JSON represents it: text, a number, a truth value or None.
 
     Parameters
     ----------

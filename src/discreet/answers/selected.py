@@ -50,7 +50,7 @@ class Selected(Answer):
     @property
     @abstractmethod
     def threshold(self) -> int:
-        """The least noisy count that was published, or the one below it."""
+        """The threshold that a noisy count reaches, or exceeds, to be published."""
 
     @property
     def heading(self) -> str:
@@ -213,7 +213,7 @@ class Discovered(Selected):
             raise ValueError("the noise is malformed")
         threshold = answer.threshold
         if content["threshold"] != threshold:
-            raise ValueError("the threshold is not that of the noise")
+            raise ValueError("the threshold does not match the noise")
         if any(type(z) is not int or not threshold < z <= LARGEST for z in counts.values()):
             raise ValueError("counts must be whole numbers above the threshold")
         if list(counts) != sorted(counts):
@@ -376,10 +376,10 @@ class SparseRelease(Selected):
         if any(type(z) is not int or abs(z) > LARGEST for z in numbers):
             raise ValueError("counts must be whole numbers")
         if content["threshold"] != answer.threshold or any(z < answer.threshold for z in answer.counts):
-            raise ValueError("the threshold is not that of the noise, or a count is below it")
+            raise ValueError("the threshold does not match the noise, or a count is below it")
         distinct = {*map(str, answer.levels)}
         if not len(distinct) == len(answer.levels) == len(answer.counts) <= answer.k:
-            raise ValueError("levels and counts must be equally many, and each level must occur once")
+            raise ValueError("there must be a count for each level, and each level must occur once")
         if any(not isinstance(level, str | int | float) for level in answer.levels):
             raise ValueError("a level must be text, a number or a truth value")
         return answer

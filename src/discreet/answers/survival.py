@@ -93,7 +93,7 @@ class SurvivalAnswer(Answer):
 
     @property
     def times(self) -> tuple[float, ...]:
-        """The times beyond which the curve is known."""
+        """The times at which the curve is given: the ends of all bins but the last."""
         return tuple(self._usual.times.tolist())
 
     @cached_property
@@ -311,11 +311,11 @@ class SurvivalAnswer(Answer):
         Raises
         ------
         ValueError
-            If the counts are of another kind.
+            If the counts are not a release of proportions.
         """
         counted = load_answer(json.dumps(content["counted"]))
         if not isinstance(counted, Release) or not isinstance(content["whole"], bool):
-            raise ValueError("its counts are of another kind")
+            raise ValueError("its counts are not a release of proportions")
         by = content["by"]
         return cls(
             time=str(content["time"]),
@@ -342,9 +342,9 @@ class SurvivalAnswer(Answer):
         axes = self.counted.axes or {}
         names = [name for name in (self.by, self.time) if name is not None]
         if list(axes)[:-1] != names or len(axes[self.time]) != len(self.bins):
-            raise ValueError("the counts are not those of the bins")
+            raise ValueError("the counts do not match the bins")
         if len(list(axes.values())[-1]) != 2:
-            raise ValueError("the event has other than two values")
+            raise ValueError("the event must have two values")
 
     def cost(self) -> Guarantee:
         """Return the cost of the counts, from which the curves are computed."""

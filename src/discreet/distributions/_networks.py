@@ -127,8 +127,8 @@ class NetworkDraws:
         size = len(self) * math.prod(sizes[name] for name in here)
         if size > _MAX_PRODUCT_NUMBERS:
             raise TooLargeError(
-                f"a product of tables with {size:.2g} numbers is needed; ask with fewer draws (size=), or "
-                "about columns that are closer to each other"
+                f"the answer needs a table of {size:.2g} numbers; ask for fewer draws (size=), or about "
+                "columns that are closer in the network"
             )
         place = {name: i for i, name in enumerate(here, start=1)}
         operands: list[Any] = []

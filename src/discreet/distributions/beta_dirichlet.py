@@ -72,7 +72,7 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatA
     Parameters
     ----------
     a, b
-        Parameters. Above 10¹² the normal distribution is used, because the incomplete Beta loses its digits.
+        Parameters. Above 10¹² the normal distribution is used, because the incomplete Beta loses accuracy.
     theta
         Where to evaluate it.
 

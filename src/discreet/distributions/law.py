@@ -254,7 +254,7 @@ def tails(level: float) -> tuple[float, float]:
 
 
 def as_draws(size: int, numbers: int) -> int:
-    """Check how many draws are asked for.
+    """Return a number of draws, checked.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def as_draws(size: int, numbers: int) -> int:
     InvalidInputError
         If ``size`` is negative or not a whole number.
     TooLargeError
-        If memory does not hold so many.
+        If the draws would not fit into memory.
 
     Examples
     --------

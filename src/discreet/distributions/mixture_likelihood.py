@@ -48,7 +48,7 @@ class MixtureLikelihood:
     def of_normals(
         cls, names: tuple[Any, ...], weights: FloatArray, means: FloatArray, precisions: FloatArray
     ) -> MixtureLikelihood:
-        """Make the density of a mixture of normal distributions.
+        """Build the density of a mixture of normal distributions.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class MixtureLikelihood:
         return cls(names, centre, constants, linear, precisions)
 
     def without_prior(self, mean: FloatArray, precision: FloatArray) -> MixtureLikelihood:
-        """Divide by the density of a normal prior: of a posterior, what is left is the likelihood.
+        """Divide by the density of a normal prior, which leaves the likelihood of a posterior.
 
         Parameters
         ----------

@@ -112,10 +112,15 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
     if backend == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise InvalidInputError(
-                "names no file, and a ledger must last: write sqlite:///l.db", parameter="url", value=text
+                "names no file, and a ledger must be kept in one: write sqlite:///l.db",
+                parameter="url",
+                value=text,
             )
         if url.query:
-            raise InvalidInputError("url: a SQLite ledger takes no options after '?'; a path may hold one")
+            raise InvalidInputError(
+                "url: a SQLite ledger takes no options after '?'; for a file whose name has one, give "
+                "the path alone"
+            )
         return sa.URL.create("sqlite", database=url.database)
     if backend in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
@@ -329,7 +334,7 @@ class Store:
         original = error.orig if isinstance(error, DBAPIError) else None
         code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or ""
         if not code and _REFUSED_AT_CONNECT.search(str(original)):
-            return LedgerError(f"the ledger {self.name} refuses this user, password or name of a database")
+            return LedgerError(f"the ledger {self.name} refuses this user, password or database name")
         if "decode to UTF-8" in str(original):
             return self._corrupt_error()
         for pattern, text in _TROUBLE.items():
@@ -337,7 +342,7 @@ class Store:
                 kind = CorruptLedgerError if "CORRUPT" in pattern else LedgerError
                 return kind(f"the ledger {self.name} {text.format(seconds=self.timeout)}")
         what = code or type(original or error).__name__
-        return LedgerError(f"the ledger {self.name} cannot be used ({what}); is the database in order?")
+        return LedgerError(f"the ledger {self.name} cannot be used ({what}); check the database")
 
 
 _TROUBLE = {

@@ -128,7 +128,7 @@ class Account:
     relation
         Relation between neighbouring datasets that the budget protects.
     cap, spent
-        What may be spent, and what is.
+        The cap, and what has been spent.
     entries
         Number of entries about this dataset.
     head
@@ -645,7 +645,7 @@ class Ledger:
     ) -> Receipt:
         """Charge a guarantee to a dataset, then return the result of ``compute``.
 
-        Nothing of the result leaves before the charge and the result are committed together. When ``compute``
+        No part of the result is returned before the charge and the result are committed together. When ``compute``
         raises, nothing is charged.
 
         Parameters
@@ -664,8 +664,7 @@ class Ledger:
             with another plan it is refused. Without one a random id is made, which is in the receipt and in
             the ``request_id`` of a :class:`discreet.errors.LedgerError`.
         begun
-            When the request was made. The ledger keeps its hour, not when the computation ended, because how
-            long that took may depend on the data.
+            When the request was made. The ledger keeps this hour and not the end of the computation, whose duration may depend on the data.
 
         Returns
         -------
@@ -754,8 +753,7 @@ class Ledger:
         Parameters
         ----------
         expect
-            Hashes of receipts whose entries must be there. A ledger that was put back to an older copy is
-            sound in itself; these show it.
+            Hashes of receipts whose entries must be there. A ledger restored from an older copy is consistent in itself; these hashes reveal it.
 
         Returns
         -------
@@ -778,7 +776,7 @@ class Ledger:
         path
             The file.
         overwrite
-            Whether it may exist already.
+            Whether to overwrite an existing file.
 
         Returns
         -------
@@ -908,8 +906,8 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guar
     earlier = f"earlier charges to dataset={last.dataset!r}"
     if scope_after(last.dataset, last.scope, guarantee) != last.scope and last.spent != last.cap.zero():
         warn(
-            f"{earlier} do not name the column that tells people apart; they are taken to be for the unit "
-            f"{guarantee.unit!r}, as this one",
+            f"{earlier} do not name the column that identifies people; they are taken to be for the unit "
+            f"{guarantee.unit!r} like this one",
             PrivacyWarning,
         )
     elif last.scope[0] is Relation.REPLACE_ONE and last.is_old:
@@ -977,8 +975,8 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
         count, head, latest = entry.sequence, entry.hash, max(latest, entry.time)
     if missing:
         raise CorruptLedgerError(
-            f"the entry with the hash {min(missing)} is not among the {count} of this ledger: it was put "
-            "back to an older copy, or this is another ledger"
+            f"the entry with the hash {min(missing)} is not among the {count} of this ledger: it was "
+            "restored from an older copy, or this is another ledger"
         )
     return Verification(count, head, tuple(notes))
 

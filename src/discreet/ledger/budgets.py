@@ -100,7 +100,7 @@ class Budget:
         return "+".join(self._parts())
 
     def zero(self) -> Budget:
-        """Return nothing spent, in the same unit.
+        """Return the zero budget of the same unit.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class Budget:
 
 
 def readable(value: Fraction) -> str:
-    """Write an exact number for people.
+    """Format an exact number for people.
 
     Parameters
     ----------

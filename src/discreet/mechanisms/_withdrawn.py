@@ -33,7 +33,9 @@ class Optimal(Mechanism):
         return float((1 if self.k == 2 else 2) / self.epsilon)
 
     def _output(self, *_: Any) -> NoReturn:
-        raise TooLargeError("the law of 'optimal' comes from a linear program that is not solved here")
+        raise TooLargeError(
+            "the distribution of 'optimal' needs a linear program that is no longer solved here"
+        )
 
     def _log_pmf(self, *_: Any) -> NoReturn:
         self._output()

@@ -26,7 +26,7 @@ from discreet.privacy.interop import opendp_measurement
 MAX_OUTPUTS = 10_000_000
 MAX_SIMULATED_N = 2**53
 MAX_ENUMERATED_DATASETS = 5_000
-"""Up to so many datasets the law of the true counts given an output is enumerated."""
+"""The most datasets for which the distribution of the true counts given an output is enumerated."""
 MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh counts against each other
 
 
@@ -146,7 +146,9 @@ class Mechanism(ABC):
             If noisy counts are published and their distribution is not known.
         """
         if self.keeps_noisy:
-            raise TooLargeError(f"the law of the noisy counts that {self.name} publishes is not known")
+            raise TooLargeError(
+                f"the distribution of the noisy counts that {self.name} publishes is not known"
+            )
         return None
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
@@ -297,7 +299,7 @@ class Mechanism(ABC):
         if not (self.guarantee.is_private or acknowledge_not_private):
             raise NotPrivateError(
                 f"{self.name} has no privacy guarantee and is here for comparison only; choose another "
-                "mechanism, or say acknowledge_not_private=True for data that need no protection"
+                "mechanism, or pass acknowledge_not_private=True for data that need no protection"
             )
         self.check_size()
         output = self._output(self._as_counts(counts), source)

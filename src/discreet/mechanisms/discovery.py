@@ -71,7 +71,7 @@ class Discovery:
 
     @cached_property
     def threshold(self) -> int:
-        """The smallest t for which P(noise = t) ≤ δ is proved; floating point only says where to look."""
+        """The smallest t for which P(noise = t) ≤ δ is proved; floating point only locates it."""
         rate, delta = float(self.epsilon), float(self.delta)
         q, rest = math.exp(-rate), -math.expm1(-rate)
         seen = min(rate, delta) > 1e-300  # what is smaller may be 0 as a float

@@ -166,7 +166,7 @@ class ScoredMechanism(Mechanism):
 
     @property
     def can_enumerate(self) -> bool:
-        """Whether all (dataset, neighbour, outcome) triples can be gone through."""
+        """Whether all (dataset, neighbour, outcome) triples can be enumerated."""
         return fits(self.k, self.number_of_outputs)
 
     def slack_at(self, strength: float) -> float:
@@ -294,8 +294,8 @@ class ScoredMechanism(Mechanism):
             _ = self.narrow
         elif self._is_large:
             raise TooLargeError(
-                f"n={self.n}: {self.name} with this score lists all candidates, up to {MAX_ENUMERATED:,}; "
-                "here are more. ehds and lattice have no such limit"
+                f"n={self.n}: {self.name} with this score lists all candidates, and there are more than "
+                f"{MAX_ENUMERATED:,}. ehds and lattice have no such limit"
             )
 
     def _output(self, counts: tuple[int, ...], source: Source) -> Output:
@@ -455,7 +455,7 @@ class Exponential(Calibrated):
     prior
         Parameters of the prior: of a Dirichlet, one for each level; shape and rate of a Gamma
         (``family="poisson"``); mean and standard deviation of a normal (``family="gaussian"``). A ``Gamma``
-        or ``Normal`` says its family itself.
+        or ``Normal`` determines the family.
     n
         Number of records.
     epsilon
@@ -465,7 +465,7 @@ class Exponential(Calibrated):
     score
         The distance between the true posterior and a candidate: ``hellinger``, ``kl`` (of the candidate from
         the true one), ``total-variation``, ``l1`` (the number of records that would have to change), or a
-        function ``score(statistic, candidate)`` that returns a number, the smaller the likelier. A function
+        function ``score(statistic, candidate)`` that returns a number, smaller for more likely candidates. A function
         is called once for each pair of statistics, when the mechanism is made; from then on its values,
         rounded to floats, are the score.
     family
@@ -597,8 +597,9 @@ class Exponential(Calibrated):
     def _most_datasets(self, most: int) -> int:
         if (size := self.candidates.size) > most:
             raise TooLargeError(
-                f"n={self.n}: this score is a table of all pairs of datasets, up to {most:,} of them; here "
-                f"are {size:,}. Take score='hellinger' or 'l1', or fewer records, levels or steps"
+                f"n={self.n}: this score needs a table of all pairs of datasets: at most {most:,} "
+                f"datasets, not {size:,}. Take score='hellinger' or 'l1', or fewer records, levels or "
+                "steps"
             )
         return size
 
@@ -742,11 +743,11 @@ class Exponential(Calibrated):
         Raises
         ------
         InvalidInputError
-            If the family is ``dirichlet``: there a release has a posterior.
+            If the family is ``dirichlet``, where a release has a posterior.
 
         Notes
         -----
-        It takes records for Poisson or normal numbers that the bounds and the grid leave as they are.
+        The model takes records to be Poisson or normal, and unchanged by the bounds and the grid.
 
         Examples
         --------

@@ -470,7 +470,7 @@ class LSZhang(FloorNoise):
 
 @dataclass(frozen=True)
 class LSDim(FloorNoise):
-    """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is what is left of n.
+    """⌊Laplace(k/ε)⌋ noise on the first k − 1 counts; the last is the remainder of n.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ class LSDim(FloorNoise):
 
 @dataclass(frozen=True)
 class LSHist(FloorNoise):
-    """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is what is left of n.
+    """⌊Laplace(1/ε)⌋ noise (2/ε when k ≥ 3) on the first k − 1 counts; the last is the remainder of n.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ MAX_WINDOW = 1 << 15
 """Two levels: up to this many counts of non-negligible probability (ε down to about 0.003) the minimiser is
 exact; beyond, the median of π is released."""
 _MAX_WEIGHED_COUNTS = 1 << 18
-"""More levels: about so many counts of a level are weighed at most."""
+"""For more levels, about the most counts of a level that are weighed."""
 
 _TIE_FACTOR = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
 _NEGLIGIBLE_NATS = 45.0  # log-weights this far below the largest are left out

@@ -275,13 +275,13 @@ def audit(
     """
     as_choice(of, ("published", "noisy", "decoded"), "of")
     if not hasattr(mechanism, "log_pmf"):
-        raise InvalidInputError(
-            f"{type(mechanism).__name__} has no log_pmf: without its law it cannot be audited"
-        )
+        raise InvalidInputError(f"{type(mechanism).__name__} has no log_pmf, so it cannot be audited")
     name = getattr(mechanism, "name", type(mechanism).__name__)
     keeps_noisy = bool(getattr(mechanism, "keeps_noisy", False))
     if of == "noisy" and not keeps_noisy:
-        raise InvalidInputError(f"of='noisy' is for mechanisms that publish noisy counts; {name} keeps none")
+        raise InvalidInputError(
+            f"of='noisy' is for mechanisms that publish noisy counts; {name} publishes none"
+        )
     loss = None if of == "decoded" else getattr(mechanism, "published_loss", None)
     closed: PublishedLoss | None = None if loss is None else loss()
     if closed is not None:
@@ -376,8 +376,8 @@ def _too_large(mechanism: Auditable, datasets: int, outputs: int) -> TooLargeErr
     shrink = (math.log(MAX_ENTRIES) - math.log(datasets) - math.log(outputs)) / degree
     return TooLargeError(
         f"an audit at n={n}, k={k} compares {about(pairs * outputs)} triples of {about(datasets)} datasets "
-        f"and {about(outputs)} outcomes, more than fit into memory; n up to about "
-        f"{max(int(n * math.exp(shrink)), 1)} does"
+        f"and {about(outputs)} outcomes, more than fit into memory; up to about n = "
+        f"{max(int(n * math.exp(shrink)), 1)} they fit"
     )
 
 

@@ -233,11 +233,9 @@ def plan(
     if within is not None and budget is not None and epsilon is None and size is not None:
         budget = None  # the ε of the question is what is looked for
     if within is not None and budget is not None and size is not None:
-        raise InvalidInputError("give two of n, epsilon and within; the third is found")
+        raise InvalidInputError("give two of n, epsilon and within; the third is computed")
     if within is not None and budget is None and size is None:
-        raise InvalidInputError(
-            "n is missing: a plan needs the number of records, or about how many there are"
-        )
+        raise InvalidInputError("n is missing: a plan needs the number of records, exact or approximate")
     solver = _Solver(question, declared, as_probability(level), as_guess(guess), seed)
     if within is None:
         return solver.at(as_size(size), as_epsilon(budget))  # type: ignore[arg-type]
@@ -377,7 +375,7 @@ class _Solver:
         start = self.at(10_000, epsilon)
         if start.planned.unit == RECORDS:
             raise InvalidInputError(
-                "numbers of records are as certain whatever n is: give n, to find epsilon"
+                "the precision of a number of records does not depend on n: give n, to find epsilon"
             )
 
         def _following(
@@ -569,9 +567,9 @@ def split(
     if left < 0 or (weights and left <= 0):
         needs = ", ".join(f"{name} ε = {amount(value)}" for name, value in budgets.items())
         raise InvalidInputError(
-            f"the budget ε = {float(epsilon):g} does not allow it: {needs}"
-            f"{', and the others need some too' if weights else ''}; ask for wider intervals, for less, or "
-            "have a larger budget"
+            f"the budget ε = {float(epsilon):g} is too small: {needs}"
+            f"{', and the others need a part too' if weights else ''}; ask for wider intervals or fewer "
+            "questions, or raise the budget"
         )
     total = sum(weights.values(), Fraction(0))
     shares = []

@@ -43,18 +43,18 @@ def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
             return ast.BinOp(left, node.op, right)
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _NAMES:
             return ast.Call(node.func, [_check(argument, variables, depth + 1)], [])
-    raise InvalidInputError("no part of a formula")
+    raise InvalidInputError("not a part of a formula")
 
 
 @lru_cache(maxsize=64)
 def compile_formula(text: str, variables: tuple[str, ...]) -> Any:
     """A formula of these variables: numbers, + − * / ** and a few functions."""
     if not isinstance(text, str) or len(text) > _LONGEST:
-        raise InvalidInputError(f"a formula is a text of at most {_LONGEST} characters")
+        raise InvalidInputError(f"a formula must be text of at most {_LONGEST} characters")
     try:
         parsed = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InvalidInputError(f"{text!r} is no formula, such as 'log(1 + exp({variables[0]}))'") from None
+        raise InvalidInputError(f"{text!r} is not a formula such as 'log(1 + exp({variables[0]}))'") from None
     try:
         checked = ast.Expression(_check(parsed.body, variables))
         return compile(ast.fix_missing_locations(checked), "formula", "eval")
@@ -67,7 +67,7 @@ def _evaluate(text: str, functions: dict[str, Any], values: dict[str, Any]) -> A
     try:
         return eval(compile_formula(text, tuple(values)), {"__builtins__": {}}, {**functions, **values})
     except (ArithmeticError, RecursionError):
-        raise InvalidInputError(f"{text!r} cannot be computed: one of its numbers is no number") from None
+        raise InvalidInputError(f"{text!r} cannot be computed: one of its numbers is not a number") from None
 
 
 def _lgamma(z: Any) -> Any:

@@ -44,9 +44,7 @@ def weighed_statistics(
         values = log_weight(scanned)
         relevant = np.flatnonzero(values > values.max() - _LOG_WEIGHT_DEPTH)
         if not len(relevant):
-            raise InvalidInputError(
-                "the draws must be possible for some records within the bounds; these are not"
-            )
+            raise InvalidInputError("these draws cannot come from any records within the bounds")
         first, last = relevant[0] - 1, relevant[-1] + 1
         inner = low if first < 0 else float(scanned[first])
         outer = high if last >= len(scanned) else float(scanned[last])

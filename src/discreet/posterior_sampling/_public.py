@@ -147,7 +147,7 @@ def _record(model: Family, typical: Any) -> Natural:
 
 
 def _whole(model: Family, typical: Any, number: int) -> Natural:
-    """What so many whole records add: the typical ones in order, over and over; counts rounded down."""
+    """What ``number`` whole records add: the typical ones in order, repeated; counts are rounded down."""
     if model.records == "levels":
         counts = [int(count) * number // sum(typical) for count in typical]
         return model.contribution(counts, sum(counts))

@@ -679,7 +679,7 @@ class NumberFamily(Family):
         return as_total(statistic, low, high)
 
     def farthest(self, n: int) -> list[tuple[Any, Any]]:
-        """Return statistics of neighbouring datasets, two of which are hardest to keep apart.
+        """Return statistics of neighbouring datasets, two of which are hardest to distinguish.
 
         All records are at the lower bound, and one of them moves as far as it can.
 
@@ -793,7 +793,7 @@ class ProfiledFamily(Family):
         end : Ball
             The end.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -812,7 +812,7 @@ class ProfiledFamily(Family):
         end : ndarray
             The ends.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -1260,7 +1260,7 @@ class PosteriorCurve(Curve):
         family = Family.from_dict(parameters["family"])
         curve = family.curve(eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
         if not isinstance(curve, PosteriorCurve):
-            raise InvalidInputError(f"the curve of {family.name!r} is another one")
+            raise InvalidInputError(f"the curve of {family.name!r} differs from what its parameters give")
         return curve
 
 

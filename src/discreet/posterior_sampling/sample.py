@@ -315,7 +315,7 @@ class Sample(Answer):
         )
 
     def figure(self, level: float = 0.95) -> Figure | None:
-        """Return what is known of each number after the release, beside the prior and the draws.
+        """Return the posterior of each number after the release, beside the prior and the draws.
 
         Parameters
         ----------
@@ -368,13 +368,13 @@ class Sample(Answer):
         if self.sampler not in DRAW_METHODS:
             raise ValueError("its sampler is unknown")
         if (self.r != 1 and self.sampler != "diffused") or (self.m != 1 and self.sampler != "concentrated"):
-            raise ValueError("its posterior was scaled otherwise than its sampler does")
+            raise ValueError("its posterior is not scaled as its sampler scales it")
         if not (0 < self.r <= 1 and 0 < self.m <= 1 and self.grid > 0):
             raise ValueError("r and m must be above 0 and at most 1, and the grid positive")
         if not isinstance(self.target, dict) or not set(self.target) <= {"epsilon", "delta", "order"}:
             raise ValueError("its target is malformed")
         if len(self.drawn) == 1 and self.target and self.target != self._met_target():
-            raise ValueError("it claims another target than its guarantee meets")
+            raise ValueError("its target differs from the one that its guarantee meets")
 
     def _met_target(self) -> dict[str, Any]:
         """Return the target that the guarantee meets, if it has one."""
@@ -398,7 +398,7 @@ class Sample(Answer):
         if claimed.relation is Relation.REPLACE_PERSON and relation is Relation.REPLACE_ONE:
             most = people_bound(claimed.assumptions, claimed.unit)
             if most is None:
-                raise ValueError("it claims to protect people, and names no bound on their records")
+                raise ValueError("it claims to protect people, but names no bound on their records")
             curve, relation, unit = group_curve(curve, most), claimed.relation, claimed.unit
         basis = f"{self.sampler} posterior sampling, {model.name} family (proofs/posterior-sampling.md)"
         per_draw = Guarantee(None, relation, basis=basis, assumptions=assumed, curve=curve, unit=unit)

@@ -306,7 +306,7 @@ def posterior_sampler(
     Parameters
     ----------
     name : {"direct", "diffused", "concentrated"}
-        How the posterior is spread out; ``"direct"`` needs no target and reports what it gives.
+        How the posterior is spread out; ``"direct"`` needs no target and reports what it achieves.
     family : str or Family
         The model of one record: its name, such as ``"beta"``, ``"gaussian"`` or ``"binomial"``
         (``docs/how-to/posterior-draws.md`` lists them), or a family object.
@@ -363,12 +363,12 @@ def posterior_sampler(
     curve, eta = _loss(r, m), start(model, law, m)
     if target is None and model.assumed and math.isinf(curve.rdp(1.001)):  # it was bounded numerically
         raise InvalidInputError(
-            f"n={size}: no bound on what a draw of the family {model.name!r} reveals was found; "
-            "take narrower bounds, fewer records, or more prior weight"
+            f"n={size}: no bound is known on what a draw of the family {model.name!r} reveals; use "
+            "narrower bounds, fewer records or a stronger prior"
         )
     cell = model.grid(eta, size, Fraction(r)) if grid is None else as_epsilon(grid, "grid")
     if model.is_share and (1 / cell).denominator != 1:
-        raise InvalidInputError(f"grid={cell} must be 1 divided by a whole number: cells that fill [0, 1]")
+        raise InvalidInputError(f"grid={cell} must be 1 divided by a whole number, so that cells fill [0, 1]")
     spent = target.epsilon if target and target.order is None else None
     if target and spent and r == m == 1:  # the posterior itself, which may need less than it was allowed
         spent = min(spent, Guarantee(None, curve=curve).to_dp(target.delta).exact_epsilon or spent)

@@ -172,7 +172,7 @@ def _reach(curve: Curve, tail: float) -> float:
 
 @dataclass(frozen=True)
 class _Law:
-    """A tilted law of the loss, in grid points: what is known of a convolution, and how well."""
+    """A tilted law of the loss, in grid points: a convolution with its error."""
 
     masses: FloatArray
     first: int

@@ -101,8 +101,8 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     if len(parts) > 1 and relation is not Relation.ADD_REMOVE:
         if not relation.implies(Relation.WITHIN_GROUP):
             raise InvalidInputError(
-                f"guarantees for {parts[0].protects} say nothing of whatever else a record may be within its "
-                "part: compose(…) adds them up"
+                f"guarantees for {parts[0].protects} do not cover every change of a record within its "
+                "part, so they cannot be taken in parallel; compose(…) adds them up"
             )
         relation = Relation.WITHIN_GROUP
     if not all(part.is_private for part in parts):

@@ -788,7 +788,7 @@ class Target:
         n
             Number of records, against which δ is judged.
         instead
-            Text for the message: what can be had without δ.
+            Text for the message: what is available without δ.
 
         Returns
         -------
@@ -833,7 +833,7 @@ class Target:
         Returns
         -------
         bool
-            Whether it does.
+            Whether the curve meets the target.
 
         Examples
         --------

@@ -382,15 +382,15 @@ class Guarantee:
         if not self.is_private:
             return
         if not cost.is_private:
-            raise InvalidInputError(f"it claims {self}, and what it publishes has no guarantee")
+            raise InvalidInputError(f"it claims {self}, but what it publishes has no guarantee")
         cost = cost.stated_for(self)
         claimed, actual = self.curve, cost.effective_curve
         if claimed is not None and claimed not in (actual, cost.curve) and not _is_above(claimed, actual):
-            raise InvalidInputError("it claims a privacy curve that is not that of what it publishes")
+            raise InvalidInputError("it claims a privacy curve that differs from that of what it publishes")
         if self.exact_epsilon is None or self._is_dominated_by(cost):
             return
         if actual.work > _MAX_SECONDS or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):
-            raise InvalidInputError(f"it claims {self}, and what it publishes costs more")
+            raise InvalidInputError(f"it claims {self}, but what it publishes costs more")
 
     def _is_dominated_by(self, cost: Guarantee) -> bool:
         """Whether the pair (ε, δ) is, part by part, no less than that of ``cost``."""
@@ -426,7 +426,7 @@ class Guarantee:
             if single or self.relation is claim.relation is Relation.WITHIN_GROUP:
                 return replace(self.group(most), relation=claim.relation, unit=claim.unit)
         raise InvalidInputError(
-            f"it claims {claim.protects}, and what it publishes is for {self.protects}"
+            f"it claims {claim.protects}, but what it publishes is for {self.protects}"
             + (" and names no bound on the records of a person" if people and most is None else "")
         )
 

@@ -131,12 +131,12 @@ class CountRequest(Request):
             )
             n = "a private n" if self.schema.hides_size else "a public n"
             raise InvalidInputError(
-                f"does not go with {n}; these do: {suitable}", parameter="mechanism", value=chosen
+                f"cannot be used with {n}; these can: {suitable}", parameter="mechanism", value=chosen
             )
         if self.leaves_out and not mechanism_class.leaves_out:
             suitable = ", ".join(name for name, candidate in MECHANISMS.items() if candidate.leaves_out)
             raise InvalidInputError(
-                f"does not go with values that are left out where n is public; these do: {suitable}",
+                f"cannot be used with values that are left out where n is public; these can: {suitable}",
                 parameter="mechanism",
                 value=chosen,
             )
@@ -392,7 +392,7 @@ class GroupCounts(CountRequest):
             )
         if self.schema.person is not None:
             raise InvalidInputError(
-                "by= does not go with person=: bring the data to one record per person "
+                "by= cannot be used with person=: bring the data to one record per person "
                 "first, or ask for a table"
             )
         _ = self.groups

@@ -34,13 +34,13 @@ class SelectedRequest(Request):
     def __post_init__(self) -> None:
         if not self.schema.hides_size:
             raise InvalidInputError(
-                "which values are published tells who is there: leave n out of the schema, "
-                "so that it is private"
+                "the published values reveal who is in the data: leave n out of the schema, so that it "
+                "is private"
             )
 
     @property
     def name(self) -> str | None:
-        """The column as the reader knows it."""
+        """The column, as reports name it."""
         return None if self.schema.nameless else self.column
 
     @property
@@ -65,9 +65,8 @@ class DiscoveredValues(SelectedRequest):
         super().__post_init__()
         if self.delta is None:
             raise InvalidInputError(
-                "values='discover' needs delta, such as delta='1e-6': which values exist "
-                "tells who is there, and "
-                "no pure ε hides that"
+                "values='discover' needs delta, such as delta='1e-6': which values exist reveals who is "
+                "in the data, and pure ε cannot hide that"
             )
         _ = self.discovery.threshold
 

@@ -101,7 +101,7 @@ def parameter(
     choices : tuple of str, or a function that returns it
         The values that are allowed.
     kw_only : bool
-        Whether it is given by its name only.
+        Whether it can be passed by name only.
     **details
         ``label``, ``example`` and ``python`` of :class:`Parameter`.
     """

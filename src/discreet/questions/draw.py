@@ -111,7 +111,7 @@ class Draw(Question):
 
     @property
     def needs_delta(self) -> bool:
-        """Unless it asks for Rényi privacy, or takes a direct draw at whatever it costs."""
+        """Whether δ is needed: not for Rényi privacy, nor for a direct draw without a target."""
         return self.option("order") is None and (self.method != "direct" or self.epsilon is not None)
 
     @property
@@ -223,7 +223,7 @@ class PosteriorDraw(Request):
 
     @property
     def name(self) -> str | None:
-        """The column as the reader knows it."""
+        """The column, as reports name it."""
         return None if self.schema.nameless else self.column
 
     @cached_property
@@ -289,7 +289,8 @@ class PosteriorDraw(Request):
         if model.records == "levels":
             if schema.category(self.column).domain.excludes_missing:
                 raise InvalidInputError(
-                    f"column {self.column!r}: missing='exclude' does not go with a posterior draw; ask for "
+                    f"column {self.column!r}: missing='exclude' cannot be used with a posterior draw; ask "
+                    "for "
                     "proportions, or declare the value that missing ones count as"
                 )
         elif not isinstance(schema[self.column], Number) and model.records != "vectors":
@@ -510,7 +511,7 @@ class LogisticDraw(Request):
         _ = self.labels, self.bounds, self.estimator
         if not self.schema.strict or self.schema.person is not None:
             raise InvalidInputError(
-                "draws of coefficients take neither strict=False nor person=; 'regress' does"
+                "draws of coefficients take neither strict=False nor person=; use 'regress'"
             )
 
     def read(self, data: Any) -> tuple[Any, Any]:

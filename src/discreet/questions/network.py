@@ -147,7 +147,7 @@ class Network(Question):
         for name in self.parents:
             schema.category(name, "parents")
         if self.delta is not None:
-            raise InvalidInputError("delta= does not go with a network: its guarantee is pure ε")
+            raise InvalidInputError("delta= cannot be used with a network: its guarantee is pure ε")
         graph = {name: tuple(self.parents[name]) for name in self.columns_used(schema)}
         return NetworkTables(schema=schema, graph=graph, epsilon=self.exact_epsilon, prior=self.prior)
 
@@ -175,10 +175,9 @@ class NetworkTables(Request):
 
     @cached_property
     def shares(self) -> list[int]:
-        """In which proportion the tables share ε: proofs/network.md, from the numbers of levels alone.
+        """The proportions in which the tables share ε, from the numbers of levels alone; see proofs/network.md.
 
-        The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record, d
-        the free parameters that are read off it. Σ c/ε² with Σ ε fixed is least for ε ∝ c^⅓.
+        The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record, d the number of free parameters estimated from it. Σ c/ε² with Σ ε fixed is least for ε ∝ c^⅓.
         """
         sizes = {column: domain.k for column, domain in self.domains.items()}
         cells = [math.prod(sizes[column] for column in family) for family in self.families]

@@ -174,4 +174,4 @@ class Proportions(Question):
 
     def _check_alone(self, what: str, more: set[str]) -> None:
         if extra := sorted(set(self.explicit_fields()) - {"columns", "epsilon"} - more):
-            raise InvalidInputError(f"{extra[0]}= does not go with {what}")
+            raise InvalidInputError(f"{extra[0]}= cannot be used with {what}")

@@ -111,7 +111,7 @@ class Quantiles(Question):
         column = self.columns_used(schema)[0]
         number = schema.number(column)
         if self.delta is not None:
-            raise InvalidInputError("delta= does not go with quantiles: their guarantee is pure ε")
+            raise InvalidInputError("delta= cannot be used with quantiles: their guarantee is pure ε")
         arguments = {"schema": schema, "epsilon": self.exact_epsilon, "prior": 1.0}
         counts: CountRequest
         if self.by is None:

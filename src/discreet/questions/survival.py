@@ -32,14 +32,13 @@ class Survival(Question):
     Parameters
     ----------
     time : str
-        A column of numbers: the time of the event, or until when a record was observed without it.
+        A column of numbers: the time of the event, or of the last observation without it.
     event : str
         A column of two values; the last one declared is the event, the first means censored.
     by : str, optional
         A column of groups: a curve for each. Their sizes stay private.
     bins : int or sequence of float, optional
-        The bins of time: their number or their edges. Otherwise those that the schema declares, or as many
-        as n records tell apart at ε.
+        The bins of time: their number or their edges. Otherwise those that the schema declares, or a number that follows from n and ε.
     epsilon : number
         The privacy budget.
 
@@ -104,7 +103,7 @@ class Survival(Question):
         Raises
         ------
         InvalidInputError
-            If time is not a number from 0 on, the event has other than two values, or δ is given.
+            If time is not a number from 0 on, the event does not have two values, or δ is given.
 
         Examples
         --------
@@ -114,7 +113,7 @@ class Survival(Question):
         1.0
         """
         if self.delta is not None:
-            raise InvalidInputError("delta= does not go with survival: its guarantee is pure ε")
+            raise InvalidInputError("delta= cannot be used with survival: its guarantee is pure ε")
         number = schema.number(self.time, "time")
         if number.low < 0:
             raise InvalidInputError(
@@ -192,7 +191,7 @@ class SurvivalCounts(DerivedRequest):
         return SurvivalAnswer(asked.time, asked.by, bins.edges, bins.whole, counted, counted.guarantee)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
-        """Return the widths of curves of simulated records: even times, a half of them events.
+        """Return the widths of curves of simulated records: times spread evenly, half of them events.
 
         Parameters
         ----------

@@ -220,7 +220,7 @@ def survival(
     data : table, mapping or path
         The records, as in :func:`discreet.proportions`.
     time : str
-        A column of numbers: the time of the event, or until when a record was observed without it.
+        A column of numbers: the time of the event, or of the last observation without it.
     event : str
         A column of two values; the last one declared is the event, the first means censored.
     schema : Schema or mapping

@@ -63,7 +63,7 @@ class Guess:
     >>> Guess(spread=0.7)
     Traceback (most recent call last):
     ...
-    discreet.errors.InvalidInputError: spread=0.7 must be between 0 and 0.5: a deviation as a part of a range
+    discreet.errors.InvalidInputError: spread=0.7 must be between 0 and 0.5, as a fraction of the range
     """
 
     typical: float | None = None
@@ -75,17 +75,19 @@ class Guess:
     def __post_init__(self) -> None:
         if not 0 <= float(self.correlation) < 1:
             raise InvalidInputError(
-                "must be from 0 to below 1, such as 0.3", parameter="correlation", value=self.correlation
+                "must be at least 0 and below 1, such as 0.3", parameter="correlation", value=self.correlation
             )
         if self.spread is not None and not 0 < float(self.spread) < 0.5:
             raise InvalidInputError(
-                "must be between 0 and 0.5: a deviation as a part of a range",
+                "must be between 0 and 0.5, as a fraction of the range",
                 parameter="spread",
                 value=self.spread,
             )
         if self.left_out is not None and not 0 <= float(self.left_out) < 1:
             raise InvalidInputError(
-                "must be a share from 0 to below 1, such as 0.1", parameter="left_out", value=self.left_out
+                "must be a share of at least 0 and below 1, such as 0.1",
+                parameter="left_out",
+                value=self.left_out,
             )
         for column, shares in self.shares.items():
             if not all(0 <= share <= 1 for share in shares) or not math.isclose(sum(shares), 1, abs_tol=1e-6):
@@ -232,7 +234,7 @@ class PlannedWidth(NamedTuple):
 
     @property
     def widest(self) -> int:
-        """The place of the widest interval but the intercept's."""
+        """The index of the widest interval, the intercept's excepted."""
         return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
 
     @staticmethod
@@ -299,7 +301,7 @@ def as_within(within: Any, unit: str) -> float:
     if parts and parts[2]:
         if unit != POINTS:
             raise InvalidInputError(
-                f": points are for shares; here it is a number of {unit}", parameter="within", value=within
+                f": points are for shares; give a number of {unit}", parameter="within", value=within
             )
         value /= 100
     elif unit == POINTS and 1 <= value < 50:
@@ -310,7 +312,9 @@ def as_within(within: Any, unit: str) -> float:
         )
     if unit == POINTS and value >= 0.5:
         raise InvalidInputError(
-            "of a share must be below 50 points: '3 points', or 3, or 0.03", parameter="within", value=within
+            "of a share must be below 50 points, such as '3 points', 3 or 0.03",
+            parameter="within",
+            value=within,
         )
     return value
 

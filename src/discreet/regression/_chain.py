@@ -263,7 +263,7 @@ def check_length(length: int, weight: float, precision: float) -> None:
     raise InvalidInputError(
         f"prior_precision={precision:g} is too weak: the chain would take {number} steps, more than "
         f"{_MOST_STEPS:,}. prior_precision={enough:.3g} reaches the target within them; steps= gives a "
-        "shorter chain, which is private all the same but has not settled"
+        "shorter chain, which is just as private but has not converged"
     )
 
 
@@ -319,7 +319,7 @@ def least_delta(delta: Fraction) -> Fraction:
     if delta < _LEAST_DELTA:
         raise InvalidInputError(
             f"delta={float(delta):g} is below {float(_LEAST_DELTA):g}: the noise is made in double "
-            "precision, and nothing is promised about events that are rarer"
+            "precision, which guarantees nothing about rarer events"
         )
     return delta
 

@@ -94,7 +94,8 @@ def simulate_records(
     if remaining:
         categories = [variable.name for variable in design.variables if not variable.numeric]
         raise InvalidInputError(
-            f"shares of {next(iter(remaining))!r} are guessed, which is no category of the formula: "
+            f"shares of {next(iter(remaining))!r} are guessed, but it is not among the categories of the "
+            "formula: "
             f"{', '.join(categories) or 'it has none'}"
         )
     return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})

@@ -87,7 +87,7 @@ def _quote(name: str) -> str:
     if name.isidentifier() and not keyword.iskeyword(name):
         return name
     if "`" in name:
-        raise InvalidInputError(f"the column {name!r} cannot stand in a formula; rename it")
+        raise InvalidInputError(f"the column {name!r} cannot be used in a formula; rename it")
     return f"`{name}`"
 
 
@@ -227,7 +227,7 @@ class CountedCopies:
 @_refusing
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Linear regression by private sums: :func:`discreet.regress` behind the face of scikit-learn.
+    """Linear regression by private sums: :func:`discreet.regress` with the interface of scikit-learn.
 
     ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
     records is public. ``release_`` is the :class:`~discreet.regression._newton.fit.Fit`, with
@@ -241,7 +241,7 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
     target_bounds
         (lowest, highest) y, to which the response is clipped.
     norm_bound
-        Rows, of columns scaled to [−1, 1], are shortened to this length; none is if not given.
+        Rows, of columns scaled to [−1, 1], are shortened to this length; no row is if not given.
     aim
         ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
     n
@@ -348,7 +348,7 @@ class PrivatePoissonRegression(PrivateLinearRegression):
         array of shape (n,)
         """
         if (values < 0).any():
-            raise DataError("y holds negative numbers, which are no counts")
+            raise DataError("y must hold counts, but some numbers are negative")
         return np.rint(values)
 
 
@@ -588,25 +588,25 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         Rows are shortened to this Euclidean length, here and in ``predict``: with draws the rows as they
         are, to 1 if not given; with newton rows of columns scaled to [−1, 1], and none if not given.
     fit_intercept
-        Of draws: a constant column of half the ``norm_bound``, so that the bound used is √1.25 of it.
+        For draws: a constant column of half the ``norm_bound``, so that the bound used is √1.25 of it.
     classes
         The labels that may occur; if None, those that do occur are taken as public, with a warning.
     aim
-        Of newton: ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
+        For newton: ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
     random_state
         For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
     order
-        Of draws: Rényi privacy of this order, in place of ``delta``.
+        For draws: Rényi privacy of this order, in place of ``delta``.
     prior_precision
-        Of draws: m of the prior N(0, I/m) on the coefficients, 1 if not given.
+        For draws: m of the prior N(0, I/m) on the coefficients, 1 if not given.
     draws
         Each draw is as private as its share of the budget: see :meth:`price`.
     multi_class
-        Of draws: ``"ovr"`` for more than two classes, one model for each, with equal shares of μ².
+        For draws: ``"ovr"`` for more than two classes, one model for each, with equal shares of μ².
     steps
-        Of draws: the length of the chain, any of which is private.
+        For draws: the length of the chain, each of which is private.
     sampler
-        Of draws: ``"rejection"`` draws from the posterior exactly, with no assumption about floating-point
+        For draws: ``"rejection"`` draws from the posterior exactly, with no assumption about floating-point
         numbers, for few records or a small epsilon; how long it takes depends on the data. ``"langevin"``
         takes the same steps for all data. ``"auto"``: rejection where it is quick whatever the data.
 
@@ -615,7 +615,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     coef_, intercept_
         Posterior means, or means over the draws (``coef_draws_``, draws × models × columns).
     guarantee_, release_
-        The promise, and the document that may be published: a
+        The guarantee, and the document that may be published: a
         :class:`~discreet.regression._newton.fit.Fit` by newton, else a
         :class:`~discreet.regression.release.LogisticRelease`.
     """
@@ -662,7 +662,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         for name in _OF_DRAWS:
             if getattr(self, name) != getattr(type(self), name):
                 raise InvalidInputError(
-                    "belongs to posterior draws: method='diffused' has it, method='newton' has not",
+                    "belongs to posterior draws: method='diffused' has it, method='newton' does not",
                     parameter=name,
                     value=getattr(self, name),
                 )

@@ -40,9 +40,9 @@ class CoefficientDraws:
         ``poisson``: rates e^{x·w}, at most the upper bound. ``gaussian``: means x·w, clipped to the bounds,
         of a response in units of its standard deviation.
     n, columns : int
-        The number of records, which is public, and of coefficients.
+        The public number of records, and the number of coefficients.
     bounds : pair of numbers
-        Of the response, which is clipped to them; ``(0, largest count)`` for ``poisson``.
+        The bounds of the response, to which it is clipped; ``(0, largest count)`` for ``poisson``.
     epsilon, delta, order
         The target: ε with δ, or ε of order ``order`` (Rényi).
     norm_bound : float
@@ -50,7 +50,7 @@ class CoefficientDraws:
     prior_precision : float
         Precision m of the prior N(0, I/m).
     method : {"diffused", "concentrated", "direct"}
-        Lower the weight ρ of a record, raise m, or take both as they are.
+        How the target is met: by a lower weight ρ of each record, by a higher m, or not at all.
     draws : int
         How many draws the guarantee is for.
 
@@ -59,7 +59,7 @@ class CoefficientDraws:
     InvalidInputError
         If a parameter is out of range.
     TooLargeError
-        If the exact sampler would not be quick, whatever the data.
+        If the exact sampler might be slow on some data.
 
     Notes
     -----
@@ -132,12 +132,12 @@ class CoefficientDraws:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all draws together promise."""
+        """The guarantee of all draws together."""
         return self._scalings[2]
 
     @property
     def grid(self) -> Fraction:
-        """Coefficients are rounded to multiples of this: 2⁻³⁰ of the prior's deviation, or less."""
+        """Coefficients are rounded to multiples of this: 2⁻³⁰ of the prior's standard deviation, or less."""
         return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 30)
 
     @property
@@ -149,7 +149,7 @@ class CoefficientDraws:
 
     @property
     def seconds(self) -> float:
-        """About how long the draws take where the data are at their worst."""
+        """Predicted seconds that the draws take on the least favourable data."""
         return self.draws * self.n * (4e-6 + 3e-7 * self.columns) / self.acceptance
 
     def draw(self, rows: Iterable[Any], response: Iterable[Any]) -> FloatArray:

@@ -30,7 +30,7 @@ _SQUARABLE = 1e150
 
 @dataclass(frozen=True, repr=False)
 class LogisticRelease(Answer):
-    """Draws of logistic regression coefficients, ready to be published; JSON round trip.
+    """Draws of logistic regression coefficients, as a document that may be published.
 
     ``coefficients`` is nested as draws × models × columns, ``intercepts`` as draws × models. There is one
     model for two classes (of the second against the first) and one per class otherwise. ``settings`` are
@@ -125,22 +125,22 @@ class LogisticRelease(Answer):
             raise ValueError("the coefficients are not nested as draws, models, columns")
         columns = self.coefficients.shape[2]
         if self.coefficients.shape[1] != models or len(self.features or range(columns)) != columns:
-            raise ValueError("the coefficients are not those of its classes and features")
+            raise ValueError("the coefficients do not match its classes and features")
         if self.bounds is not None and (len(self.bounds) != columns or any(a >= b for a, b in self.bounds)):
-            raise ValueError("the bounds are not those of its columns")
+            raise ValueError("the bounds do not match its columns")
         settings = self.settings
         if not isinstance(settings, dict) or not set(settings) <= {*_SETTINGS, "radius"}:
             raise ValueError("the settings are malformed")
         if self.private is not self.guarantee.is_private:
             raise ValueError("its stamp contradicts its guarantee")
         if self.is_private and settings["draws"] != len(self.coefficients):
-            raise ValueError("it has another number of draws than its settings say")
+            raise ValueError("its number of draws differs from its settings")
 
     def cost(self) -> Guarantee:
         """Return the guarantee of all draws of all models together, computed from the settings."""
         settings, count = self.settings, self.intercepts.size
         if (kind := (self.estimator, settings["sampler"])) not in _COSTS:
-            raise ValueError("what such an estimator and sampler cost is not known")
+            raise ValueError("the privacy cost of this estimator and sampler is not known")
         weight, precision = (Fraction(as_real(settings[name], name, 1e-150)) for name in _SETTINGS[:2])
         reach = Fraction(self.norm_bound) ** 2 * (Fraction(5, 4) if self.intercepts.any() else 1)
         n = as_count(settings["n"], "n", 1)
@@ -317,7 +317,7 @@ def _langevin(drawn: Drawn) -> _Cost:
     step, steps = drawn.chain
     steepest = 2 * drawn.precision + drawn.weight * drawn.n * drawn.norm_squared / 4
     if step * steepest > 2:  # η ≤ 2/(m + M), M = m + ρnc²/4: the theorem says nothing of longer ones
-        raise ValueError("its steps are longer than what their cost is known of")
+        raise ValueError("its steps are longer than those whose privacy cost is known")
     cost = chain_mu_squared(drawn.sensitivity_squared, drawn.precision, step, steps)
     return Gaussian(drawn.count * cost), CHAIN_BASIS, (FLOATS,)
 

@@ -221,7 +221,8 @@ def observe(likelihood: Any) -> Program:
     if total is not None:
         if np.ptp(noise.scale) > 0:
             raise InvalidInputError(
-                "noise of one scale a cell with a public total has no Stan code; use to_pymc()"
+                "noise whose scale differs between cells has no Stan code where the total is public; use "
+                "to_pymc()"
             )
         constant = -noise.log_normaliser(k)
         data |= {"total": total, "scale": float(np.ravel(noise.scale)[0]), "constant": constant}

@@ -185,8 +185,8 @@ class Study:
             )
         if account.relation != self.relation:
             raise InvalidInputError(
-                f"the ledger keeps {self.dataset!r} for {account.relation}, and this schema is "
-                f"for {self.relation}"
+                f"the ledger holds {self.dataset!r} for {account.relation}, but this schema is for "
+                f"{self.relation}"
             )
 
     def account(self) -> Account:
@@ -352,7 +352,7 @@ class Study:
         Parameters
         ----------
         time : str
-            A column of numbers: the time of the event, or until when a record was observed without it.
+            A column of numbers: the time of the event, or of the last observation without it.
         event : str
             A column of two values; the last one declared is the event, the first means censored.
         epsilon : number
@@ -913,7 +913,7 @@ def question_id(question: Mapping[str, Any], where: str) -> str:
     question : mapping
         A question with an ``id``.
     where : str
-        How messages call the question.
+        The name of the question in messages.
 
     Returns
     -------
@@ -932,7 +932,7 @@ def check_id(name: Any, where: str) -> str:
     name
         The id.
     where : str
-        How messages call the question.
+        The name of the question in messages.
 
     Returns
     -------

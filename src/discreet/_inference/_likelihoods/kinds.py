@@ -174,11 +174,11 @@ class NoisyCells(Likelihood):
             return
         total = self.values.sum()
         if self.model.total is None and total < 0:
-            raise InvalidInputError("values sum to less than 0, which noise of sum zero on counts cannot do")
+            raise InvalidInputError("values sum to less than 0, which noise that sums to zero cannot cause")
         if self.model.total is not None and total != self.model.total:
             raise InvalidInputError(
-                f"values do not sum to total={self.model.total}, and {self.noise.name} noise keeps it; "
-                "take the noisy counts, not counts that were decoded or adjusted afterwards"
+                f"values do not sum to total={self.model.total}, and {self.noise.name} noise preserves "
+                "it; give the noisy counts, not counts that were decoded or adjusted afterwards"
             )
 
     @property
@@ -253,11 +253,11 @@ class RandomisedResponse(Likelihood):
                 "must be a probability between 0 and 1", parameter="keep", value=self.keep
             )
         if np.any((self.values < 0) | (self.values != np.floor(self.values))):
-            raise InvalidInputError("values must be whole numbers that are not negative: they count reports")
+            raise InvalidInputError("values must be non-negative whole numbers: they count reports")
         if not isinstance(self.model, Multinomial | PoissonCells):
             raise InvalidInputError(
                 f"randomised response has no closed form under a {self.model.name} model; use shares of a "
-                "public total or rates, or list the law of small data with Listed"
+                "public total or rates, or list the distribution of small data with Listed"
             )
         if self.model.total is not None and self.values.sum() != self.model.total:
             raise InvalidInputError(

@@ -222,7 +222,5 @@ def _whole(values: Any, name: str) -> FloatArray:
     except (TypeError, ValueError):
         raise InvalidInputError(f"{name} must hold whole numbers") from None
     if array.ndim > 1 or not np.all(np.isfinite(array) & (array >= 0) & (array == np.floor(array))):
-        raise InvalidInputError(
-            f"{name} must hold whole numbers that are not negative, one or one for each cell"
-        )
+        raise InvalidInputError(f"{name} must hold non-negative whole numbers, one or one for each cell")
     return array

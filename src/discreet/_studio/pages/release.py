@@ -219,7 +219,9 @@ def _found(studio: Studio, request: Request) -> tuple[Answer, str, str]:
     label = query.get("label", "")[:200] or studio.releases.label(name)
     answer = studio.releases.find(dataset, name)
     if answer is None:
-        raise FileError("this release was not found: releases without a ledger are lost when the studio ends")
+        raise FileError(
+            "this release was not found: releases without a ledger are lost when the studio stops"
+        )
     return answer, label, _where(dataset, name, label)
 
 

@@ -208,7 +208,9 @@ class Envelope:
             shift = int(exponent) - 52 - unit + 64  # < 0 only where φ̃ is tiny
             value = int(mantissa) << max(shift, 0)
             if value > bound:
-                raise AssertionError("the envelope lies below the law: this is a defect, please report it")
+                raise AssertionError(
+                    "the envelope lies below a weight: this is a bug in discreet, please report it"
+                )
             if source.below(bound) < value and _coin(-shift, source):
                 return b
 

@@ -311,8 +311,9 @@ class MBeta(ScoredMechanism):
         budget = largest_scale(lambda b: promise(b) is not None, most=most, least=whole * 2.0**-30)
         if not budget or (guarantee := promise(budget)) is None:
             raise TooLargeError(
-                f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta cannot "
-                "promise that within its rounding; use the lattice mechanism, which has none"
+                f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta "
+                "cannot guarantee this within its rounding error; use the lattice mechanism, which has "
+                "none"
             )
         return budget, guarantee
 

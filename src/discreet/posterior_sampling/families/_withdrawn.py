@@ -38,7 +38,7 @@ class SoftCategories(DividedFamily):
 
 @dataclass(frozen=True)
 class CorrelatedVector(GaussianVector):
-    """The mean of vectors with known ``covariance``, clipped to so many standard deviations, ``radius``.
+    """The mean of vectors with known ``covariance``, clipped to a ``radius`` in standard deviations.
 
     With the triangular factor L of the covariance, L⁻¹x are uncorrelated records with standard deviation 1,
     on which the model is that of :class:`GaussianVector`; a draw φ of their mean was published as Lφ.
@@ -153,7 +153,7 @@ class DefinedVector(Family):
 
 @dataclass(frozen=True)
 class UnknownCurve(PosteriorCurve):
-    """A loss of which nothing is known: it may be everything."""
+    """A curve about which nothing is known: δ may be 1."""
 
     max_order: ClassVar[float] = 1.0
 

@@ -401,7 +401,7 @@ class ShareFamily(ProfiledFamily):
         end : Ball
             The end.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -555,7 +555,7 @@ def beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fract
 
 @dataclass(frozen=True)
 class OneShare(ShareFamily):
-    """Two levels, of which one is read: θ is one share with a Beta(a, b) prior."""
+    """Two levels: θ is the share of the first, with a Beta(a, b) prior."""
 
     def prior(self, parameters: Any) -> Beta:
         """Return the prior, checked.
@@ -619,7 +619,7 @@ class OneShare(ShareFamily):
 
 @dataclass(frozen=True)
 class BetaFamily(OneShare, NumberFamily):
-    """Records that are numbers in [0, 1], a yes or no among them; Beta(a, b) prior over their mean.
+    """Records that are numbers in [0, 1], such as 0 and 1 for no and yes; Beta(a, b) prior over their mean.
 
     A record x adds (x, 1 − x) to (a, b). The statistic is the sum of the records, or the pair (sum, n − sum).
     """
@@ -729,7 +729,7 @@ class DirichletFamily(ShareFamily):
 
 @dataclass(frozen=True)
 class BinomialFamily(OneShare, NumberFamily):
-    """Successes in ``trials`` trials a record, of which θ is the share; Beta(a, b) prior.
+    """Successes in ``trials`` trials per record, with probability θ; Beta(a, b) prior.
 
     A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all
     are the worst records, by the monotone likelihood ratio, and the others are at one end.
@@ -830,8 +830,8 @@ class DividedFamily(ShareFamily):
         """
         if len(eta) > 2 and min(eta) < Fraction(1, 2):
             raise InvalidInputError(
-                f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels or "
-                "more need at least 0.5 for each, where the worst pair of records is known"
+                f"a prior parameter of {float(min(eta)):g}: records that are divided between three levels "
+                "or more need at least 0.5 for each, below which the worst pair of records is not known"
             )
         return super().extreme_pairs(eta, n, r)
 
@@ -909,7 +909,7 @@ class DividedFamily(ShareFamily):
 
 @dataclass(frozen=True)
 class MultinomialFamily(DividedFamily):
-    """Counts of ``trials`` items in ``dimension`` levels a record; Dirichlet prior over their shares.
+    """Counts of ``trials`` items in ``dimension`` levels per record; Dirichlet prior over their shares.
 
     A record adds its counts to the parameters. The statistic is the sum of the counts.
     """
@@ -1000,7 +1000,7 @@ class _Failures(OneShare, NumberFamily):
         end : Ball
             The end.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -1024,7 +1024,7 @@ class _Failures(OneShare, NumberFamily):
         end : ndarray
             The ends.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------

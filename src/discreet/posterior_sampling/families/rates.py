@@ -236,7 +236,7 @@ class Poisson(_GammaFamily):
         end : Ball
             The end.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -258,7 +258,7 @@ class Poisson(_GammaFamily):
         end : ndarray
             The ends.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -380,7 +380,7 @@ class Exponential(_GammaFamily):
         end : Ball
             The end.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------
@@ -402,7 +402,7 @@ class Exponential(_GammaFamily):
         end : ndarray
             The ends.
         above : bool
-            Whether the upper tail is asked for.
+            Whether to return the upper tail.
 
         Returns
         -------

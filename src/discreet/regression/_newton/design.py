@@ -158,7 +158,7 @@ class Design:
         ]
 
     def rows(self, codes: Sequence[IntArray], number: int) -> IntArray:
-        """The integer rows of so many records by the codes of their variables, none longer than ``norm``."""
+        """The integer rows of ``number`` records from the codes of their variables, none longer than ``norm``."""
         rows = np.empty((number, self.d), dtype=np.int64, order="F")
         for j, factors in enumerate(self._tables):
             entry: Any = self.unit
@@ -477,7 +477,7 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
 
     if not np.allclose(heights * multiply(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
         raise InvalidInputError(
-            "a term of the formula mixes several columns other than as a product of functions"
+            "a term of the formula combines columns otherwise than as a product of functions of each"
         )
     for scaled in _scalings(factors, variables):
         rows = multiply(scaled)

@@ -277,7 +277,7 @@ class Regression:
         ):
             raise ValueError("its relation, or whom it protects, is malformed")
         if asked.hides_size and (people or asked.n is not None):
-            raise ValueError("it hides the number of records, and says it")
+            raise ValueError("it hides the number of records but states it")
         if not (asked.epsilon and 0 < asked.delta < 1):
             raise ValueError("its epsilon and delta are malformed")
         return asked
@@ -397,7 +397,7 @@ class Fit(Bridged, Answer):
 
     @cached_property
     def outcome(self) -> Outcome:
-        """The rounds with what is known of the scaled coefficients given them."""
+        """The rounds, with the posterior of the scaled coefficients."""
         reached = None if self.reached is None else np.array(self.reached)
         return Outcome(self.question.setting(self.n), reached, self.rounds)
 
@@ -696,7 +696,7 @@ class Fit(Bridged, Answer):
         question, reached = content["question"], content["reached"]
         if content.get("columns") != _SCALES.get(question["family"], "orthogonal"):
             raise ValueError(
-                "its sums are over columns that were scaled otherwise: read it with the version that wrote it"
+                "its sums are over columns with another scale: read it with the version that wrote it"
             )
         # Nothing is computed that has many more columns than the document has numbers.
         held = max([len(reached or ()), *(len(fields["point"]) for fields in content["rounds"])])
@@ -716,31 +716,33 @@ class Fit(Bridged, Answer):
         promised = read.guarantee.to_dict()
         earlier = {**promised, "assumptions": [_PUBLIC]}  # of 0.2.0, for people
         if content["guarantee"] not in (promised, *([earlier] if asked.per_person else [])):
-            raise ValueError("its guarantee is not that of its question")
+            raise ValueError("its guarantee does not match its question")
         return read
 
     def check_parts(self) -> None:
         """The number of records and the rounds are those of the question, and so is their noise."""
         asked = self.question
         if (self.n is not None) is not asked.is_counted:
-            raise ValueError("its number of records is public, or private, against its question")
+            raise ValueError(
+                "its number of records is public where its question says private, or the reverse"
+            )
         if self.n is not None and (self.n < asked.design.d or asked.n not in (None, self.n)):
-            raise ValueError("its number of records is not that of its question")
+            raise ValueError("its number of records does not match its question")
         plan = Schedule.of(asked.setting(self.n), asked.aim)
         if [turn.mu_squared for turn, _ in self.rounds] != [
             share * asked.mu_squared for share in plan.shares
         ]:
-            raise ValueError("its rounds are not those of its question")
+            raise ValueError("its rounds do not match its question")
         size = asked.design.d * asked.model.outputs if plan.steps else None
         if (None if self.reached is None else len(self.reached)) != size:
-            raise ValueError("where it ended is not what its question asks for")
+            raise ValueError("its last point does not fit its question")
         people = Fraction(asked.per_person or 1) ** 2
         for turn, _ in self.rounds:
             variance = turn.noise.gradient
             cost = round_cost(asked.model, asked.design, turn, asked.relation) * people
             wanted = variance * cost / turn.mu_squared
             if variance.denominator != 1 or abs(variance - wanted) > 1 + variance / 10**6:
-                raise ValueError("the noise of a round is not that of its part of the privacy loss")
+                raise ValueError("the noise of a round does not match its share of the privacy loss")
         super().check_parts()
 
     def cost(self) -> Guarantee:

@@ -57,7 +57,7 @@ class _Reader:
 
     def sums(self, depth: int = 0) -> Terms:
         if depth > _DEEPEST:
-            raise InvalidInputError(f"brackets stand more than {_DEEPEST} deep in each other")
+            raise InvalidInputError(f"brackets are nested more than {_DEEPEST} deep")
         sign = self.take()[1] if self.peek() in ("+", "-") else "+"
         terms: Terms = {}
         while True:
@@ -103,10 +103,10 @@ class _Reader:
             return terms
         if kind == "number":
             if text not in ("0", "1"):
-                raise InvalidInputError("numbers other than 0 and 1 stand inside I(…)")
+                raise InvalidInputError("numbers other than 0 and 1 must be inside I(…)")
             return {}
         if kind not in ("quoted", "name", "call"):
-            raise InvalidInputError(f"{text!r} stands where a column should")
+            raise InvalidInputError(f"{text!r} is not a column")
         return {frozenset([text.strip("`")]): None}
 
 

@@ -128,7 +128,7 @@ class ResponseModel(ABC):
         reach = self.reach(design, np.array(point, dtype=np.float64))
         most = self.limit(None, reach)
         if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
-            raise InvalidInputError("the point of a round, or where it cuts off, is out of range")
+            raise InvalidInputError("the point of a round, or its clipping bound, is out of range")
         return self._link(design, point, reach, limit)
 
     def _link(self, design: Design, point: tuple[int, ...], reach: int, limit: int) -> Link:

@@ -399,7 +399,7 @@ class _SqlSums:
 
 
 def _select(columns: Iterable[str], rows: str = "", joins: Mapping[str, str] | None = None) -> str:
-    """A SELECT from rows, else the codes; Spark is told by a comment to send joined tables to the records."""
+    """A SELECT from rows, else the codes; a hint makes Spark send joined tables to the records."""
     hint = f"/*+ BROADCAST({', '.join(joins)}) */ " if joins else ""
     source = f"({rows})" if rows else "{codes}"
     return f"SELECT {hint}{', '.join(columns)} FROM {source} AS r {' '.join((joins or {}).values())}"

@@ -181,8 +181,8 @@ def check_bound(largest: int, bound: int) -> None:
     """What a record adds, as it is about to be summed, against what the noise is made for."""
     if largest > bound:
         raise ContributionError(
-            "a record would count for more than the noise is made for, and nothing was released: this is a "
-            "defect of discreet, please report it (SECURITY.md)"
+            "a record would contribute more than the noise covers, so nothing was released: this is a "
+            "bug in discreet, please report it (SECURITY.md)"
         )
 
 
