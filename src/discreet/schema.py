@@ -166,7 +166,8 @@ class Number:
     outside : {"clip", "bin"}
         What happens to numbers outside the bounds: they are clipped, or in proportions have their own bin.
     atoms : sequence of float
-        Values that many records share, such as 0 for incomes or heaped ages: quantiles count each of them separately.
+        Values that many records share, such as 0 for incomes or heaped ages: quantiles count each of them
+        separately.
     whole : bool
         Whether values are whole numbers, such as ages: quantiles then are whole numbers too.
     public : bool

@@ -43,8 +43,8 @@ def count_levels(
     :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need
     ``column``, and CSV and TSV files always do.
 
-    ``person`` and ``per_person``: the key column of people, and the most records of each that are counted; see
-    :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
+    ``person`` and ``per_person``: the key column of people, and the most records of each that are counted;
+    see :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
     ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
     Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
     without a place counts as missing, so that no record is an error where the domain says what missing is.

@@ -149,8 +149,8 @@ class SurvivalDraws:
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Return bands that hold the whole curve of a group with this probability, (groups, times).
 
-        Pointwise intervals with equal tails, widened until the wanted share of draws lies within all of them: no scale has
-        to be chosen.
+        Pointwise intervals with equal tails, widened until the wanted share of draws lies within all of them:
+        no scale has to be chosen.
         """
         curves, size = np.sort(self.curves, axis=0), len(self.curves)
         order = np.argsort(np.argsort(self.curves, axis=0), axis=0)

@@ -214,7 +214,8 @@ class Release(Bridged, Answer):
         """Return the likelihood log P(published | shares), for a model of your own.
 
         Where the number of records is private, its parameters are rates: shares times the expected number.
-        Where records without a value were left out, its parameters are shares of all records, and the last is that of the records left out.
+        Where records without a value were left out, its parameters are shares of all records, and the last is
+        that of the records left out.
 
         Returns
         -------

@@ -645,8 +645,8 @@ class Ledger:
     ) -> Receipt:
         """Charge a guarantee to a dataset, then return the result of ``compute``.
 
-        No part of the result is returned before the charge and the result are committed together. When ``compute``
-        raises, nothing is charged.
+        No part of the result is returned before the charge and the result are committed together. When
+        ``compute`` raises, nothing is charged.
 
         Parameters
         ----------
@@ -664,7 +664,8 @@ class Ledger:
             with another plan it is refused. Without one a random id is made, which is in the receipt and in
             the ``request_id`` of a :class:`discreet.errors.LedgerError`.
         begun
-            When the request was made. The ledger keeps this hour and not the end of the computation, whose duration may depend on the data.
+            When the request was made. The ledger keeps this hour and not the end of the computation, whose
+            duration may depend on the data.
 
         Returns
         -------
@@ -753,7 +754,8 @@ class Ledger:
         Parameters
         ----------
         expect
-            Hashes of receipts whose entries must be there. A ledger restored from an older copy is consistent in itself; these hashes reveal it.
+            Hashes of receipts whose entries must be there. A ledger restored from an older copy is consistent
+            in itself; these hashes reveal it.
 
         Returns
         -------

@@ -465,9 +465,9 @@ class Exponential(Calibrated):
     score
         The distance between the true posterior and a candidate: ``hellinger``, ``kl`` (of the candidate from
         the true one), ``total-variation``, ``l1`` (the number of records that would have to change), or a
-        function ``score(statistic, candidate)`` that returns a number, smaller for more likely candidates. A function
-        is called once for each pair of statistics, when the mechanism is made; from then on its values,
-        rounded to floats, are the score.
+        function ``score(statistic, candidate)`` that returns a number, smaller for more likely candidates. A
+        function is called once for each pair of statistics, when the mechanism is made; from then on its
+        values, rounded to floats, are the score.
     family
         ``dirichlet``, ``poisson`` or ``gaussian``.
     bounds

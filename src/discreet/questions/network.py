@@ -175,9 +175,10 @@ class NetworkTables(Request):
 
     @cached_property
     def shares(self) -> list[int]:
-        """The proportions in which the tables share ε, from the numbers of levels alone; see proofs/network.md.
+        """The proportions in which the tables share ε: ``proofs/network.md``, from the numbers of levels.
 
-        The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record, d the number of free parameters estimated from it. Σ c/ε² with Σ ε fixed is least for ε ∝ c^⅓.
+        The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record, d
+        the number of free parameters estimated from it. Σ c/ε² with Σ ε fixed is least for ε ∝ c^⅓.
         """
         sizes = {column: domain.k for column, domain in self.domains.items()}
         cells = [math.prod(sizes[column] for column in family) for family in self.families]

@@ -158,7 +158,7 @@ class Design:
         ]
 
     def rows(self, codes: Sequence[IntArray], number: int) -> IntArray:
-        """The integer rows of ``number`` records from the codes of their variables, none longer than ``norm``."""
+        """The integer rows of records from the codes of their variables, none longer than ``norm``."""
         rows = np.empty((number, self.d), dtype=np.int64, order="F")
         for j, factors in enumerate(self._tables):
             entry: Any = self.unit
