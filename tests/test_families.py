@@ -477,7 +477,7 @@ def test_a_draw_of_which_nothing_is_known_is_refused_before_data_is_seen() -> No
     [
         ({"log_partition": "__import__('os')", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "t.real", "bounds": (0, 1)}, "use numbers"),
-        ({"log_partition": "log(", "bounds": (0, 1)}, "no formula"),
+        ({"log_partition": "log(", "bounds": (0, 1)}, "not a formula"),
         ({"log_partition": "t^2", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "exp(t, t)", "bounds": (0, 1)}, "use numbers"),
         ({"log_partition": "exp + t", "bounds": (0, 1)}, "use numbers"),

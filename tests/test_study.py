@@ -712,7 +712,7 @@ def test_a_report_of_one_release_finds_its_receipt(
     Path("r.json").write_text(other.to_json())
     capsys.readouterr()
     assert run("report", "r.json", "--out", "none.html", "--ledger", "ledger.db") == 2
-    assert "not in the ledger" in capsys.readouterr().err
+    assert "does not hold this release" in capsys.readouterr().err
     assert not Path("none.html").exists()
 
 

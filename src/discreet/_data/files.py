@@ -501,7 +501,7 @@ def _positions(
 def no_field(names: Sequence[str], column: str) -> InvalidInputError:
     return InvalidInputError(
         f"does not exist; {nearest(names, column)}The first line, which must name the "
-        f"columns, has {len(names)} names; they are withheld because that line may be a record",
+        f"columns, has {len(names)}; they are withheld because that line may be a record",
         parameter="column",
         value=column,
     )

@@ -40,6 +40,10 @@ MAX_PRINTED_ROWS, _MAX_VALUES_BESIDE = 40, 8
 """How many rows of an answer are printed at most, and how many values of a group side by side."""
 _SD_PER_INTERVAL_WIDTH = 0.25
 """About one standard deviation, as a part of the width of an interval."""
+INTERVALS_NOTE = "The intervals account for sampling and for the noise of privacy."
+"""What every answer with intervals says about them."""
+NOISE_NOTE = "The column noise is the part of the variance that privacy adds."
+"""What a reader needs to know beside a table with that column."""
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
 """What makes an answer, for its document."""
 FIRST = "0.1.0"
@@ -53,7 +57,8 @@ class Row:
     """One number of an answer: its name, an estimate, and an interval where there is one.
 
     ``share`` says that the number is a proportion. ``count`` is the released count, where there is one.
-    ``noise`` is the share of its variance that is due to the noise of privacy, where that is known.
+    ``noise`` is the share of its variance that is due to the noise of privacy, where that is known. Rows of
+    one ``name`` and several groups stand together in a drawing.
     """
 
     name: str
@@ -64,12 +69,18 @@ class Row:
     share: bool = False
     count: int | None = None
     noise: float | None = None
+    group: str = ""
 
     @classmethod
-    def of(cls, name: str, share: Mapping[str, Any]) -> Row:
+    def of(cls, name: str, share: Mapping[str, Any], group: str = "") -> Row:
         """Return the row of a share, from a mapping with its mean, sd, low and high."""
         mean, sd, low, high = (float(share[part]) for part in ("mean", "sd", "low", "high"))
-        return cls(name, mean, sd, low, high, share=True)
+        return cls(name, mean, sd, low, high, share=True, group=group)
+
+    @property
+    def label(self) -> str:
+        """The name with the group, where there is one."""
+        return f"{self.name} ({self.group})" if self.group else self.name
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of the row, without those that it lacks."""
@@ -105,7 +116,7 @@ def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int
 
 def written(*values: float | None, digits: int) -> str:
     """Return an estimate, or the ends of an interval, as the text of one cell."""
-    shown = ("–" if value is None or math.isnan(value) else _number(value, digits) for value in values)
+    shown = ("–" if value is None or math.isnan(value) else number_text(value, digits) for value in values)
     return " to ".join(shown)
 
 
@@ -115,8 +126,10 @@ def with_interval(middle: float, low: float, high: float) -> str:
     return f"{written(middle, digits=digits)} ({written(low, high, digits=digits)})"
 
 
-def _number(value: float, digits: int) -> str:
-    return f"{value:.4g}" if abs(value) >= 1e9 or digits >= 12 else f"{value:,.{digits}f}"
+def number_text(value: float, digits: int) -> str:
+    """Return a number with these decimals and, where it is negative, a minus sign instead of a hyphen."""
+    text = f"{value:.4g}" if abs(value) >= 1e9 or digits >= 12 else f"{value:,.{digits}f}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
 @dataclass(frozen=True)
@@ -131,8 +144,29 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A curve with its band: for each x the estimate and the ends of its interval."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+def by_outcome(rows: Sequence[Row], groups: Sequence[Any]) -> tuple[Row, ...]:
+    """Return rows of group after group as rows of outcome after outcome, each with its group."""
+    width = len(rows) // len(groups)
+    return tuple(
+        replace(row, name=row.name.removeprefix(f"{group} · "), group=str(group))
+        for outcome in range(width)
+        for group, row in zip(groups, rows[outcome::width], strict=True)
+    )
+
+
+@dataclass(frozen=True)
 class Figure:
-    """What to draw: a line for each row, a density for each series, and a graph.
+    """What to draw: a line for each row, a density for each series, a graph, or curves with bands.
 
     ``graph`` holds the layers of the graph: for each node its name and its parents in the layers above.
     """
@@ -141,6 +175,8 @@ class Figure:
     rows: tuple[Row, ...]
     series: tuple[Series, ...] = ()
     graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+    bands: tuple[Band, ...] = ()
+    axis: str = ""
 
     def places(self) -> dict[str, tuple[float, int]]:
         """Return the position of each node: across, from 0 to 1, and the number of its layer."""
@@ -224,6 +260,19 @@ def groups_table(
     below = f"… to_frame() has {' and '.join(left_out)}" if left_out else ""
     body = zip(map(str, groups[:shown]), *columns.values(), strict=True)
     return Table((given, *columns), tuple(body), caption, below)
+
+
+def beside(heading: str, rows: Sequence[Row], groups: Sequence[Any], caption: str) -> Table:
+    """Return rows of group after group as a table with a column for each group: estimate and interval."""
+    factor = 100 if all(row.share for row in rows) else 1
+    digits = decimals(rows, factor, 1 if factor > 1 else 0)
+    body: dict[str, list[str]] = {}
+    for row in by_outcome(rows, groups):
+        mean, low, high = (None if part is None else factor * part for part in (row.mean, row.low, row.high))
+        text = f"{written(mean, digits=digits)} ({written(low, high, digits=digits)})"
+        body.setdefault(row.name, []).append(text)
+    cells = tuple((name, *texts) for name, texts in body.items())
+    return Table((heading, *map(str, groups)), cells, caption)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -501,6 +550,8 @@ class Estimates(ABC):
         yield from (("strong", f"Warning: {text}") for text in self.warnings)
         if (table := self.screen(level)) is not None:
             yield "table", table
+            if "noise" in table.header:
+                yield "note", NOISE_NOTE
         yield from (("note", note) for note in self.notes)
 
     def summary(self, level: float = 0.95) -> str:

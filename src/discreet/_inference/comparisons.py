@@ -212,6 +212,30 @@ class Shares:
         caption = f"Differences in percentage points, with {100 * level:g} % intervals"
         return self._laid_out([f"{other} − {first}" for other in others], points, "", caption)
 
+    def tables(self, compared: bool, level: float = 0.95) -> tuple[Table, ...]:
+        """Return the shares and their differences; of two groups in one table.
+
+        Parameters
+        ----------
+        compared
+            Whether to show the differences.
+        level
+            The probability of the interval.
+
+        Returns
+        -------
+        tuple of Table
+        """
+        shares = self.side_by_side(level)
+        if not compared:
+            return (shares,)
+        differences = self.differences(level)
+        if len(self.groups) > 2:
+            return shares, differences
+        cells = ((*row, points) for row, (_, points) in zip(shares.cells, differences.cells, strict=True))
+        caption = f"{shares.caption}, and their differences in percentage points"
+        return (Table((*shares.header, differences.header[1]), tuple(cells), caption),)
+
     def _laid_out(
         self, names: Sequence[str], cells: Sequence[Sequence[str]], given: str, caption: str
     ) -> Table:
@@ -232,7 +256,8 @@ class Shares:
 
 def _points(difference: Quantity, level: float) -> str:
     mean, low, high = (
-        f"{100 * value:+.1f}".replace("-", "−") for value in (difference.mean(), *difference.interval(level))
+        f"{round(100 * value, 1) + 0.0:+.1f}".replace("-", "−")
+        for value in (difference.mean(), *difference.interval(level))
     )
     return f"{mean} ({low} to {high})"
 

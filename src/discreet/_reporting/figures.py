@@ -17,27 +17,31 @@ from discreet._documents.answer import Figure, Row, Series
 from discreet._typing import FloatArray
 
 _LEFT, _RIGHT = 14.0, 526.0
-_WIDTH, _LABEL, _DENSITY = 540, 60, 42.0
+_WIDTH, _DENSITY = 540, 42.0
+_LABEL, _LETTER = 26, 7.4  # letters in a line of a label, and the width of one
+_COLOURS = ("var(--accent)", "var(--second)")
 _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals only, or is left out
 
 
 class Frame(NamedTuple):
-    """A horizontal axis: its ticks, and whether they are percentages."""
+    """A horizontal axis: its ticks, whether they are percentages, and where it begins, beside labels."""
 
     ticks: tuple[float, ...]
     percent: bool
+    left: float = _LEFT
 
     def across(self, value: float) -> float:
         """Return the horizontal position of a number, within the frame."""
         low, high = self.ticks[0], self.ticks[-1]
-        return min(max(_LEFT + (_RIGHT - _LEFT) * (value - low) / (high - low), _LEFT), _RIGHT)
+        place = self.left + (_RIGHT - self.left) * (value - low) / (high - low)
+        return min(max(place, self.left), _RIGHT)
 
     def draw_axis(self, bottom: float) -> list[str]:
         """Return the lines and labels of the ticks."""
         marks = []
         for tick in self.ticks:
-            x, text = self.across(tick), f"{100 * tick:g} %" if self.percent else f"{tick:,.12g}"
-            anchor = "start" if tick == self.ticks[0] else "end" if tick == self.ticks[-1] else "middle"
+            x, text = self.across(tick), _tick_text(tick, self.percent)
+            anchor = "end" if tick == self.ticks[-1] else "middle"
             marks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom:.1f}" stroke="var(--line)"/>')
             marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="{anchor}">{text}</text>')
         return marks
@@ -65,25 +69,36 @@ def drawing(figure: Figure | None) -> str:
     """
     if figure is None:
         return ""
-    rows = _show(figure)
-    frame = frame_of(figure)
-    graph = _graph(figure) if figure.graph else ""
+    rows, frame = _show(figure), frame_of(figure)
+    graph = _graph(figure) if figure.graph else _bands(figure) if figure.bands else ""
     if not rows or len(rows) > _MAX_ROWS or frame is None:
         return graph
     dense = len(rows) <= _MAX_DENSITIES and len(figure.series) == len(rows)
+    groups = list(dict.fromkeys(row.group for row in rows))
+    names = [textwrap.wrap(row.name, _LABEL) or [row.name] for row in rows]
+    room = max(len(line) for lines in names for line in lines)
+    aside = max(len(group) for group in groups)
+    frame = frame._replace(left=_LEFT + _LETTER * (room + aside) + (22 if aside else 12))
     marks: list[str] = []
-    y = 6.0
+    y = 0.0
     for index, row in enumerate(rows):
-        for line in textwrap.wrap(row.name, _LABEL) or [row.name]:
-            y += 16
-            marks.append(f'<text class="name" x="{_LEFT:.0f}" y="{y:.1f}">{escape(line)}</text>')
+        begins = not row.group or row.group == groups[0]
+        y += (24 if begins else 17) + (_DENSITY - 4 if dense else 0)
+        if begins:
+            for number, line in enumerate(names[index]):
+                at = f'x="{_LEFT:.0f}" y="{y + 4.5 + 16 * number:.1f}"'
+                marks.append(f'<text class="name" {at}>{escape(line)}</text>')
+        if row.group:
+            at = f'x="{frame.left - 10:.0f}" y="{y + 4.5:.1f}" text-anchor="end"'
+            marks.append(f"<text {at}>{escape(row.group)}</text>")
         if dense:
-            marks += _densities(figure.series[index], frame, y + 4 + _DENSITY)
-        y += 12 + (_DENSITY if dense else 0)
+            marks += _densities(figure.series[index], frame, y - 6)
+        colour = _COLOURS[groups.index(row.group) % 2 if len(groups) == 2 else 0]
         ends = f'x1="{frame.across(row.low or 0.0):.1f}" x2="{frame.across(row.high or 0.0):.1f}"'
-        marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="var(--accent)" stroke-width="4"/>')
-        marks.append(f'<circle cx="{frame.across(row.mean):.1f}" cy="{y:.1f}" r="5" fill="var(--accent)"/>')
-        y += 8
+        marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="4"/>')
+        marks.append(f'<circle cx="{frame.across(row.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+        y += 16 * (len(names[index]) - 1) if begins and not row.group else 0
+    y += 12
     key = ["bar: 95 % interval", "dot: mean"]
     if dense:
         key.append("curve: density")
@@ -94,6 +109,51 @@ def drawing(figure: Figure | None) -> str:
         key += ["ticks: released draws"] * any(series.draws for series in figure.series)
     caption = f"{figure.title}. {'; '.join(key).capitalize()}."
     return graph + _figure([*frame.draw_axis(y), *marks], y + 26, figure.title + ", as in the table", caption)
+
+
+def _tick_text(tick: float, percent: bool) -> str:
+    text = f"{100 * tick:g} %" if percent else f"{tick:,.12g}"
+    return text.replace("-", "−", 1) if tick < 0 else text
+
+
+def _bands(figure: Figure) -> str:
+    """Return curves with their bands as SVG, in percent, with a key where there are several."""
+    starts, ends = zip(*((band.x[0], band.x[-1]) for band in figure.bands), strict=True)
+    along = [tick for tick in _ticks(min(starts), max(ends)) if tick >= min(starts)]
+    frame, top, bottom = Frame((min(starts), along[-1]), False, 52.0), 14.0, 214.0
+    marks = []
+    for part in range(0, 101, 25):
+        y = bottom - (bottom - top) * part / 100
+        marks.append(f'<line x1="52" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>')
+        marks.append(f'<text x="46" y="{y + 4:.1f}" text-anchor="end">{part} %</text>')
+    marks += [
+        f'<text x="{frame.across(tick):.1f}" y="{bottom + 18}" text-anchor="middle">'
+        f"{_tick_text(tick, False)}</text>"
+        for tick in along
+    ]
+    middle = (52 + _RIGHT) / 2
+    marks.append(
+        f'<text x="{middle:.0f}" y="{bottom + 36}" text-anchor="middle">{escape(figure.axis)}</text>'
+    )
+    for index, band in enumerate(figure.bands):
+        colour, dashes = _COLOURS[index % 2], ("", "7 4", "2 3")[index // 2 % 3]
+
+        def points(values: Sequence[float], x: Sequence[float] = band.x) -> list[str]:
+            return [
+                f"{frame.across(a):.1f},{bottom - (bottom - top) * b:.1f}"
+                for a, b in zip(x, values, strict=True)
+            ]
+
+        outline = " ".join([*points(band.low), *reversed(points(band.high))])
+        marks.append(f'<polygon points="{outline}" fill="{colour}" fill-opacity=".15"/>')
+        style = f'fill="none" stroke="{colour}" stroke-width="2.4" stroke-dasharray="{dashes}"'
+        marks.append(f'<polyline points="{" ".join(points(band.y))}" {style}/>')
+        if band.name:
+            y = bottom + 54 + 18 * index
+            marks.append(f'<line x1="52" x2="84" y1="{y - 4}" y2="{y - 4}" {style}/>')
+            marks.append(f'<text x="92" y="{y}">{escape(band.name)}</text>')
+    height = bottom + 44 + (18 * len(figure.bands) if len(figure.bands) > 1 else 0)
+    return _figure(marks, height, figure.title, f"{figure.title}. Line: mean; band: 95 % intervals.")
 
 
 def _graph(figure: Figure) -> str:

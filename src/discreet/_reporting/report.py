@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet._declarations import Relation
-from discreet._documents.answer import Answer, Row, decimals
+from discreet._documents.answer import NOISE_NOTE, Answer, Row, decimals, number_text
 from discreet._documents.study import StudyResult
 from discreet._html import facts, table
 from discreet._reporting.figures import drawing
@@ -27,6 +28,7 @@ from discreet.questions._text import words as in_words
 from discreet.questions.base import question_of
 
 _STYLE = Path(__file__).with_name("report.css")
+_NOISE = "noise"
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
 """
@@ -146,7 +148,13 @@ def _page(result: Any, title: str | None, day: date) -> str:
         raise InvalidInputError("there is nothing to report yet: ask a question first")
     labels = Labels.of(None if whole is None else whole.schema)
     headings = {name: heading_of(name, question, labels) for name, (_, question) in named.items()}
-    parts = [_section(headings[name], answer, labels) for name, (answer, _) in named.items()]
+    # What several answers say of their figures is said once, below them.
+    times = Counter(note for answer in cited for note in dict.fromkeys(answer.notes))
+    shared = [note for note, count in times.items() if count > 1]
+    parts = [_section(headings[name], answer, labels, shared) for name, (answer, _) in named.items()]
+    if any(f">{_NOISE}</th>" in part for part in parts):
+        shared.append(NOISE_NOTE)
+    parts += [f"<p>{escape(' '.join(shared))}</p>"] * bool(shared)
     parts.append(_protection(cited, account))
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
     about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
@@ -209,7 +217,7 @@ def heading_of(name: str, question: Mapping[str, Any], labels: Labels) -> str:
 
 def _protection(answers: Sequence[Answer], account: Account | None) -> str:
     """Return what all answers promise together, and the budget."""
-    parts = ["<h2>How people are protected</h2>"]
+    parts = ['<div class="protected"><h2>How people are protected</h2>']
     if account is not None:
         spent = account.spent
         if spent.epsilon:
@@ -230,10 +238,10 @@ def _protection(answers: Sequence[Answer], account: Account | None) -> str:
         parts.append(_together(answers))
     if len({answer.guarantee.epsilon for answer in answers if answer.is_private}) > 1:
         parts.append(
-            "<p>Results that spent more of the budget (a larger ε) are more precise and tell more about each "
-            "person; the promise above holds for all of them together.</p>"
+            "<p>Results that spent more of the budget (a larger ε) are more precise and reveal more about "
+            "each person; the guarantee above holds for all of them together.</p>"
         )
-    return "\n".join(filter(None, parts))
+    return "\n".join(filter(None, [*parts, "</div>"]))
 
 
 def _together(answers: Sequence[Answer]) -> str:
@@ -270,6 +278,12 @@ class Labels:
         unit = self.units.get(name)
         return self.names.get(name, name) + (f" ({unit})" if unit else "")
 
+    def prose(self, text: str) -> str:
+        """Return a sentence with columns by their labels."""
+        names = sorted(self.names, key=len, reverse=True)
+        pattern = "|".join(map(re.escape, names))
+        return re.sub(rf"(?<![\w-])({pattern})(?![\w-])", lambda m: self.names[m[1]], text) if names else text
+
     def heading(self, text: str) -> str:
         """Return the heading of a table: columns with dots between them."""
         return " · ".join(map(self.column, text.split(" · ")))
@@ -280,7 +294,7 @@ class Labels:
         if scaled:
             return f"{self.term(scaled[1])} × {scaled[2]}"
         parts = []
-        for part in text.split(":"):
+        for part in re.split(r":(?! )", text):
             level = re.fullmatch(r"(?:C\()?([^\[\]()]+?)\)?\[T\.(.*)\]", part)
             if level:
                 parts.append(f"{self.names.get(level[1], level[1])}: {level[2]}")
@@ -289,8 +303,8 @@ class Labels:
         return " × ".join(parts)
 
 
-def _section(heading: str, answer: Answer, labels: Labels) -> str:
-    return f"<section><h2>{escape(heading)}</h2>{_findings(answer, labels)}</section>"
+def _section(heading: str, answer: Answer, labels: Labels, shared: Sequence[str]) -> str:
+    return f"<section><h2>{escape(heading)}</h2>{_findings(answer, labels, shared)}</section>"
 
 
 def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
@@ -351,44 +365,53 @@ def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _findings(answer: Answer, labels: Labels) -> str:
-    """A drawing and a table, where no further table shows the same numbers; then notes."""
+def _findings(answer: Answer, labels: Labels, shared: Sequence[str]) -> str:
+    """A drawing and a table, where no further table shows the same numbers; then its own notes."""
     rows = answer.shown_rows()
     tables = []
     for extra in answer.tables():
-        tables.append(f"<p>{escape(extra.caption)}</p>" if extra.caption else "")
-        tables.append(f'<div class="scroll">{table(extra.header, extra.cells, styled=False)}</div>')
-    parts = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in answer.warnings]
+        tables.append(f"<p>{escape(labels.prose(extra.caption))}</p>" if extra.caption else "")
+        header = [labels.term(text) for text in extra.header]
+        tables.append(f'<div class="scroll">{table(header, extra.cells, styled=False)}</div>')
+    alarms = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in answer.warnings]
+    parts = []
     if rows:
         figure = answer.figure()
         rows = [replace(row, name=labels.term(row.name)) for row in rows]
-        if figure is not None:
-            figure = replace(figure, rows=tuple(replace(r, name=labels.term(r.name)) for r in figure.rows))
-        parts.append(drawing(figure))
+        if figure is not None and (len(rows) > 1 or figure.series):  # one interval needs no drawing
+            shown = tuple(replace(row, name=labels.term(row.name)) for row in figure.rows)
+            title, axis = labels.prose(figure.title), labels.column(figure.axis)
+            parts.append(drawing(replace(figure, title=title, axis=axis, rows=shown)))
         if not answer.tables_hold_rows:
-            parts.append(f'<div class="scroll">{_table(answer, rows, _figures(rows), labels)}</div>')
-    parts += tables
-    parts += [f"<p>{escape(note)}</p>" for note in answer.notes]
+            tables.insert(0, f'<div class="scroll">{_table(answer, rows, labels)}</div>')
+    parts = [*alarms, '<div class="finding">', *parts, f"<div>{''.join(tables)}</div></div>"]
+    parts += [f"<p>{escape(labels.prose(note))}</p>" for note in answer.notes if note not in shared]
     return "".join(parts)
 
 
-def _figures(rows: Sequence[Row]) -> Callable[..., str]:
-    """Return a function that formats numbers with two digits of the narrowest interval."""
+def _text(rows: Sequence[Row]) -> Callable[..., str]:
+    """Return a function that formats numbers with two digits of the narrowest interval of the rows."""
     factor, unit, least, most = (100, " %", 1, 6) if all(row.share for row in rows) else (1, "", 0, 12)
     digits = decimals(rows, factor, least, most)
-    return lambda *values: " to ".join(f"{factor * value:,.{digits}f}" for value in values) + unit
+    return lambda *values: " to ".join(number_text(factor * value, digits) for value in values) + unit
 
 
-def _table(answer: Answer, rows: Sequence[Row], shown: Callable[..., str], labels: Labels) -> str:
+def _table(answer: Answer, rows: Sequence[Row], labels: Labels) -> str:
+    # Coefficients have units of their own, so each its own digits.
+    shares = all(row.share for row in rows)
+    texts = [_text(rows if shares else [row]) for row in rows]
+    pairs = list(zip(rows, texts, strict=True))
     columns: dict[str, list[str]] = {labels.heading(answer.heading): [row.name for row in rows]}
-    columns["share" if all(row.share for row in rows) else "estimate"] = [shown(row.mean) for row in rows]
+    columns["share" if shares else "estimate"] = [text(row.mean) for row, text in pairs]
     if any(row.sd is not None for row in rows):
-        columns["standard deviation"] = ["–" if row.sd is None else shown(row.sd) for row in rows]
+        columns["standard deviation"] = ["–" if row.sd is None else text(row.sd) for row, text in pairs]
     if any(row.low is not None for row in rows):
-        columns["95 % interval"] = ["–" if row.low is None else shown(row.low, row.high) for row in rows]
+        columns["95 % interval"] = [
+            "–" if row.low is None else text(row.low, row.high) for row, text in pairs
+        ]
     columns |= answer.more_columns(rows, 0.95)
     if any(row.noise is not None for row in rows):
-        columns["share of noise"] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
+        columns[_NOISE] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
     return table(list(columns), list(zip(*columns.values(), strict=True)), styled=False)
 
 

@@ -206,7 +206,7 @@ def check_numbers(numbers: Iterable[float], label: str) -> None:
     for number in numbers:
         if not (number == 0 or SMALLEST <= abs(number) <= LARGEST_NUMBER):
             raise InvalidInputError(
-                f"{label}: a number must be 0 or between {SMALLEST:g} and "
+                f"{label}: a number must be finite, and 0 or between {SMALLEST:g} and "
                 f"{LARGEST_NUMBER:g} in absolute value"
             )
 

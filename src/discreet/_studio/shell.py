@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
+from discreet._documents.answer import NOISE_NOTE
 from discreet._reporting.figures import drawing
 from discreet._studio.guard import Sessions, StudioSettings
 from discreet._studio.releasing import Releases
@@ -51,7 +52,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(words=words, whole="{:,}".format)
-    environment.globals.update(drawing=drawing)
+    environment.globals.update(drawing=drawing, noise_note=NOISE_NOTE)
     return environment
 
 

@@ -18,6 +18,7 @@ from discreet._documents.answer import (
     Table,
     Words,
     as_count,
+    by_outcome,
     cache_by_level,
     groups_table,
     rows_of,
@@ -386,10 +387,7 @@ class ConditionalRelease(Answer):
         note = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
         if not self._nonempty:
             return note
-        reading = self._first.notes[0]
-        if len(self._first.levels) > 2:  # side by side, without the column that the second half explains
-            reading = reading.partition(";")[0].rstrip(".") + "."
-        return (reading, *note)
+        return (self._first.notes[0], *note)
 
     @cached_property
     def _pooled_or_none(self) -> Pooled | None:
@@ -422,9 +420,7 @@ class ConditionalRelease(Answer):
         figure = super().figure(level) if self._nonempty else None
         if figure is None or len(figure.rows) != len(self.names):
             return figure
-        # Grouped by the outcome: one value in all groups, then the next.
-        width = len(figure.rows) // len(self.groups)
-        return replace(figure, rows=tuple(row for value in range(width) for row in figure.rows[value::width]))
+        return replace(figure, rows=by_outcome(figure.rows, self.groups))
 
     @property
     def tables_hold_rows(self) -> bool:
@@ -440,7 +436,7 @@ class ConditionalRelease(Answer):
             release.posterior_or_none() is None for release in self._nonempty
         ):
             return ()
-        return self._shares.side_by_side(), self._shares.differences()
+        return self._shares.tables(True)
 
     def words(self) -> Words:
         sizes = "the number in each group is private"

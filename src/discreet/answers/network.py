@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from discreet._declarations import EXCLUDE, as_positive
-from discreet._documents.answer import Answer, Figure, Row, Table, Words, cache_by_level
+from discreet._documents.answer import INTERVALS_NOTE, Answer, Figure, Row, Table, Words, cache_by_level
 from discreet._interop import inference_data
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
@@ -34,10 +34,10 @@ NETWORKS_DRAWN = 2000
 """Posterior draws of the network, where no other number is asked for."""
 _MAX_PRINTED_CELLS = 60  # cells of the largest conditional table that is printed
 _READING = (
-    "A network says of every column how it depends on its parents, and on nothing else once they are known. "
-    "What is asked of it is computed for each of many networks that fit what was released, and the interval "
-    "holds 95 % of the results. It accounts for sampling and for the noise of privacy, and takes the arrows "
-    "as given: where they are wrong, shares of columns far apart may be wrong by more than that."
+    "A network states how each column depends on its parents, given which it is independent of the columns "
+    "before it. Shares are computed in many networks drawn from the posterior, and the interval holds 95 % "
+    "of the results. It takes the arrows as given: where they are wrong, shares of columns far apart may be "
+    "wrong by more than the interval says."
 )
 
 
@@ -480,7 +480,7 @@ class NetworkRelease(Answer):
             headline=f"Private Bayesian network of {len(self.parents)} columns from {source}",
             name=f"Bayesian network of {len(self.parents)} columns",
             facts=facts,
-            notes=("Shares follow from the whole network; intervals account for the noise.",),
+            notes=("Shares follow from the whole network.", INTERVALS_NOTE),
             reading=(_READING,),
         )
 

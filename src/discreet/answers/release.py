@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet._declarations import EXCLUDE, Domain, Relation, as_choice, as_prior
 from discreet._documents.answer import (
+    INTERVALS_NOTE,
     LARGEST,
     VERSIONS,
     Answer,
@@ -21,6 +22,7 @@ from discreet._documents.answer import (
     Series,
     Table,
     Words,
+    by_outcome,
     cache_by_level,
     rows_of,
 )
@@ -43,10 +45,6 @@ if TYPE_CHECKING:
     from discreet._inference.quantiles import BinnedDistribution
     from discreet.distributions.quantity import Quantity
 
-_NOISE_AWARE_NOTE = (
-    "The intervals account for sampling and for the noise of privacy; the column noise is its part of the "
-    "variance."
-)
 _PLUG_IN_NOTE = "The intervals take the released counts as if they were exact: they leave out the noise."
 _NOISE_WARNING = "the noise is about as large as the data: this posterior says little beyond the prior"
 _INFERRED_PRIOR = (
@@ -65,9 +63,8 @@ _OPTIONAL_FIELDS = ("axes", "total_prior", "strength", "column")  # in a documen
 _MAX_COMPARED_GROUPS = 4  # groups whose differences a report shows
 _MAX_DENSITIES = 100  # densities; of more levels only the first
 _READING = (
-    "A share is the mean of what is known about it after the release. The 95 % interval holds it with 95 % "
-    "probability, given the prior; where the noise of the mechanism can be accounted for exactly, it is "
-    "included. Released counts carry noise and are not the counts of the data."
+    "A share is estimated by its posterior mean. Given the prior, the 95 % interval contains it with "
+    "probability 95 %. Released counts carry noise and are not the counts of the data."
 )
 
 
@@ -322,7 +319,7 @@ class Release(Bridged, Answer):
     @property
     def notes(self) -> tuple[str, ...]:
         posterior = self.posterior_or_none()
-        notes = [_PLUG_IN_NOTE if posterior is None else _NOISE_AWARE_NOTE]
+        notes = [_PLUG_IN_NOTE if posterior is None else INTERVALS_NOTE]
         if isinstance(posterior, MixedShares) and self.leaves_out:
             notes.append(_ANSWERED_NOTE.format(posterior.total.mean(), *posterior.total.interval(0.95)))
         if isinstance(posterior, AddRemovePosterior):
@@ -397,10 +394,11 @@ class Release(Bridged, Answer):
         """Return, for a table of two columns, the shares of the second within each value of the first."""
         group, outcome = self._axes()
         rows = [
-            Row.of(f"{row[outcome]} ({group}: {row[group]})", row)
+            Row.of(str(row[outcome]), row, group=str(row[group]))
             for row in self.shares(outcome, group).table(level)
         ]
-        return Figure(f"Shares of {outcome} within each {group}", tuple(rows))
+        groups = list(dict.fromkeys(row.group for row in rows))
+        return Figure(f"Shares of {outcome} within each {group}", by_outcome(rows, groups))
 
     @property
     def heading(self) -> str:
@@ -419,8 +417,7 @@ class Release(Bridged, Answer):
             return (self.crosstab(),)
         group, outcome = self.axes
         shares = self.shares(outcome, group)
-        few = len(shares.groups) <= _MAX_COMPARED_GROUPS
-        return (shares.side_by_side(), *([shares.differences()] if few else []))
+        return shares.tables(len(shares.groups) <= _MAX_COMPARED_GROUPS)
 
     def difference(self, value: Any, between: Sequence[Any], *, given: str) -> Quantity:
         """Return a share in one group of a table minus the share in another.

@@ -177,12 +177,21 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     if figure.graph:
         return network(answer, ax)
     axes = _axes(ax)
+    for band in figure.bands:
+        (line,) = axes.plot(band.x, band.y, label=band.name)
+        axes.fill_between(band.x, band.low, band.high, alpha=0.15, color=line.get_color(), linewidth=0)
+    if figure.bands:
+        axes.set(xlabel=figure.axis, ylim=(0, 1.02), ylabel=f"share, with {100 * level:g} % intervals")
+        axes.set_title(figure.title, fontsize=10)
+        if len(figure.bands) > 1:
+            axes.legend(frameon=False)
+        return axes  # type: ignore[no-any-return]
     places = np.arange(len(figure.rows))[::-1]
     for place, row in zip(places, figure.rows, strict=True):
         if row.low is not None:
             axes.plot([row.low, row.high], [place, place], color="black", linewidth=1.0)
         axes.plot(row.mean, place, marker="o", color="white", markeredgecolor="black", markersize=5)
-    named = [row.name for row in figure.rows]
+    named = [row.label for row in figure.rows]
     axes.set_yticks(*([places, named] if len(places) <= 60 else [[]]))
     axes.set_xlabel(f"{100 * level:g} % interval")
     axes.set_title(figure.title, fontsize=10)

@@ -43,9 +43,8 @@ DRAW_METHODS = {
     "posterior was published.",
 }
 _READING = (
-    "The figures of a posterior draw say what is known about the parameter after the release: prior, records "
-    "and the randomness of the draw are all accounted for. Records count as they were clipped to the "
-    "declared bounds."
+    "The figures are the posterior of the parameter given the draws, and account for the prior, the records "
+    "and the randomness of the draw. Records count as clipped to the declared bounds."
 )
 _UNCHECKED = (
     "what draws of this family cost was computed by version 0.2 and cannot be computed again: the guarantee "

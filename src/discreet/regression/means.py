@@ -40,6 +40,7 @@ from discreet._declarations import (
     people_bound,
 )
 from discreet._documents.answer import (
+    INTERVALS_NOTE,
     LARGEST,
     VERSIONS,
     Answer,
@@ -70,8 +71,8 @@ if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
 
 _READING = (
-    "The mean is that of the population from which the records come, clipped to the declared bounds; its "
-    "interval holds it with the stated probability. Sampling and the noise of privacy are both inside."
+    "The mean is that of the population from which the records come, with values clipped to the declared "
+    "bounds. The interval contains it with the stated probability."
 )
 
 BASIS = "exact integer noise on sums over a grid (proofs/regression.md)"
@@ -304,14 +305,14 @@ class Mean(Bridged, Answer):
         n = self.released.n
         records = "a private number of records" if n is None else f"n = {n:,} records"
         return Words(
-            headline=f"Private mean of {self.column}, from {records} clipped to {low:g} to {high:g}",
+            headline=f"Private mean of {self.column}, from {records}, clipped to [{low:g}, {high:g}]",
             name=f"Mean of {self.column}",
             facts=(
                 ("Column", self.column),
                 ("Bounds of one record", f"{low:g} to {high:g}"),
                 ("Records", records),
             ),
-            notes=("The intervals account for sampling and for the noise of privacy.",),
+            notes=(INTERVALS_NOTE,),
             reading=(_READING,),
         )
 

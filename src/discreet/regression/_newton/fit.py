@@ -27,6 +27,7 @@ from discreet._declarations import (
     people_assumption,
 )
 from discreet._documents.answer import (
+    INTERVALS_NOTE,
     LARGEST,
     VERSIONS,
     Answer,
@@ -61,8 +62,8 @@ if TYPE_CHECKING:
 
 _READING = (
     "A coefficient is the change of the linear predictor for one more unit of its column, with the other "
-    "columns held fixed. The interval contains it with the stated probability, given the prior and the "
-    "model, and accounts for sampling and for the noise of privacy."
+    "columns held fixed. Given the prior and the model, the interval contains it with the stated "
+    "probability."
 )
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
@@ -626,13 +627,11 @@ class Fit(Bridged, Answer):
     def notes(self) -> tuple[str, ...]:
         """The number of records, σ of a gaussian model, and how the intervals are to be taken."""
         asked = self.question
-        size = f"n = {self.n:,}" if self.n is not None else f"n about {self.records:,.0f} (private)"
+        about = min(self.records, math.inf if asked.n is None else asked.n)
+        size = f"n = {self.n:,}" if self.n is not None else f"About {about:,.0f} records (private)"
         if asked.model.normal:
             size += f"; σ = {with_interval(*self.sigma())}"
-        notes = [
-            f"{size}.",
-            "The intervals account for the noise; coefficients are in the units of the columns.",
-        ]
+        notes = [f"{size}. Coefficients are in the units of the columns.", INTERVALS_NOTE]
         if asked.family == "poisson" and (dispersion := self.dispersion())[1] > 1:
             notes.append(
                 f"Counts scatter about {dispersion[0]:.2g} times as much as Poisson ones "
