@@ -569,7 +569,7 @@ def trial(
         held = "InvalidInputError" not in (
             together,
             *parts,
-        )  # another number of records than the bound leaves
+        )  # a different number of records than the bound leaves
         yield judged(
             base, compared(together, parts, strict=True) if held else "the bound is not held", "people"
         )

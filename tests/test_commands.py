@@ -460,13 +460,13 @@ def test_history_says_what_was_asked_and_can_be_filtered_and_exported(run: Run) 
 
 def test_plans_of_any_kind_have_words() -> None:
     assert plan_in_words({"question": "by hand", "nested": {"a": True, "b": None}, "parts": []}) == (
-        "By hand – nested: a yes"
+        "By hand – nested: a (yes)"
     )
     assert plan_in_words({"question": "bytes"}) == "Bytes"
     asked = discreet.Proportions("x", epsilon=Fraction(1, 3))
     plan = asked.plan(Schema({"x": ("a", "b"), "y": (0, 1)}, n=7))
     told = plan_in_words({**plan, "data": "x.csv"})
-    assert told == "Proportions – columns: x; schema: n 7, columns x a, b; data: x.csv"
+    assert told == "Proportions – columns: x; schema: n (7), columns (x (a, b)); data: x.csv"
 
 
 def test_python_m_discreet() -> None:

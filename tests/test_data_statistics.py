@@ -236,7 +236,7 @@ class TestContributions:
         with pytest.raises(InvalidInputError, match=r"per_person=2 needs n=NUMBER.*With per_person=1"):
             count_levels(table, LEVELS, column="text", person="who", per_person=2)
         with pytest.raises(
-            InvalidInputError, match=r"n=5 was declared.*another number of records with at most 2"
+            InvalidInputError, match=r"n=5 was declared.*a different number of records with at most 2"
         ):
             count_levels(table, LEVELS, column="text", person="who", per_person=2, n=5)
         with pytest.raises(InvalidInputError, match="n=5 was declared") as caught:

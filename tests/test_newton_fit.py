@@ -333,7 +333,7 @@ def test_mistakes_in_the_data_quote_none() -> None:
     with pytest.raises(DataError) as caught:
         asked("vote ~ age", "binomial").fit(frame)
     assert "perhaps" not in str(caught.value)
-    with pytest.raises(InvalidInputError, match="another number of records"):
+    with pytest.raises(InvalidInputError, match="a different number of records"):
         asked("vote ~ age", "binomial", n=7).fit(people(100))
 
 

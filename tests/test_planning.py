@@ -148,7 +148,10 @@ def test_a_rare_value_of_a_category_is_planned_as_rare() -> None:
     assert np.sqrt(np.mean(np.square(halves), axis=0)) == pytest.approx(rare.widths, rel=0.2)
     for shares, words in (
         ({"g": (0.5, 0.5)}, "shares of 'g' must be 3 numbers"),
-        ({"x": (0.5, 0.5)}, "shares of 'x' are guessed, but it is not among the categories of the formula: g"),
+        (
+            {"x": (0.5, 0.5)},
+            "shares of 'x' are guessed, but it is not among the categories of the formula: g",
+        ),
         ({"g": (0.5, 0.5, 0.5)}, "shares of 'g' must be between 0 and 1 and add up to 1"),
     ):
         with pytest.raises(InvalidInputError, match=words):

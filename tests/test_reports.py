@@ -15,6 +15,7 @@ import pytest
 
 import discreet
 import shorthand
+from discreet._documents.answer import INTERVALS_NOTE, NOISE_NOTE
 from discreet._registry import MECHANISMS
 from discreet._reporting.figures import _ticks
 from discreet._reporting.report import meaning, report
@@ -233,7 +234,46 @@ def test_groups_have_one_axis() -> None:
         epsilon=1,
     )
     (drawing,) = re.findall(r"<svg.*?</svg>", report(groups))
-    assert [name in drawing for name in ("a · no", "a · yes", "b · no", "b · yes")] == [True] * 4
+    labels = re.findall(r"<text([^>]*)>([a-z]+)</text>", drawing)
+    assert [text for _, text in labels] == ["no", "a", "b", "yes", "a", "b"]  # by outcome, then by group
+    # No label stands on a line of the axis, which begins right of all of them.
+    axis = min(float(x) for x in re.findall(r'<line x1="([\d.]+)" x2="\1"', drawing))
+    assert all(float(re.search(r'x="([\d.]+)"', at)[1]) < axis for at, _ in labels)  # type: ignore[index]
+
+
+def test_a_report_says_shared_notes_once_and_writes_minus_signs() -> None:
+    values = [-7.5, -1.0, 3.0, 6.0] * 60
+    means = [discreet.mean(values, schema=(-20, 20), epsilon=1) for _ in range(2)]
+    text = report(means)
+    assert text.count(INTERVALS_NOTE) == 1
+    assert text.count(NOISE_NOTE) == 1
+    assert "−" in text
+    assert not re.search(r"<td>-\d|to -\d", text.partition("How people are protected")[0])
+    assert "<svg" not in text  # a drawing of one interval says nothing that its numbers do not
+
+
+def test_survival_is_reported_as_curves_with_a_short_table() -> None:
+    n = 400
+    data = {
+        "days": [float(i % 97) for i in range(n)],
+        "status": ["alive" if i % 3 else "dead" for i in range(n)],
+        "arm": ["new" if i % 2 else "usual" for i in range(n)],
+    }
+    schema = discreet.Schema({"days": (0, 100), "status": ["alive", "dead"], "arm": ["usual", "new"]}, n=n)
+    curve = discreet.survival(data, "days", "status", by="arm", schema=schema, bins=20, epsilon=4)
+    (drawing,) = re.findall(r"<svg.*?</svg>", report(curve))
+    lines = [
+        [tuple(map(float, point.split(","))) for point in points.split()]
+        for points in re.findall(r'<polyline points="([^"]+)"', drawing)
+    ]
+    assert len(lines) == 2
+    assert all(len(line) == len(curve.times) + 1 for line in lines)
+    assert all(line == sorted(line, key=lambda point: point[1]) for line in lines)  # y grows downwards
+    assert ">usual</text>" in drawing
+    shown, times = curve.tables()
+    assert 5 <= len(shown.cells) <= 10
+    assert shown.header == ("days", "usual", "new")
+    assert [row[0] for row in times.cells][:2] == ["usual", "new"]
 
 
 def test_a_noise_aware_posterior_prints_itself() -> None:

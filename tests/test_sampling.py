@@ -299,7 +299,7 @@ def test_records_are_clipped_and_one_moves_the_sum_by_at_most_one() -> None:
     ("bounds", "options", "message"),
     [
         ((1, 0), {}, "low < high"),
-        ((0, 1), {"n": 7}, "another number of records"),
+        ((0, 1), {"n": 7}, "a different number of records"),
         ((0, 1), {"hidden": True}, "declare n"),
         ((0, 1), {"sigma": 1}, "'sigma' is unknown"),
     ],

@@ -249,7 +249,7 @@ class Contribution:
         if self.n is not None and sum(counts) != self.n:
             after = "" if self.per_person is None else f" with at most {self.per_person} per person"
             raise InvalidInputError(
-                f"n={self.n} was declared but the data have another number of records{after}"
+                f"n={self.n} was declared but the data have a different number of records{after}"
             )
         return counts
 

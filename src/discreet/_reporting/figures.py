@@ -257,17 +257,28 @@ def curve(
     floor: float | None = None,
     logarithmic: bool = False,
 ) -> str:
-    """Return a falling curve as SVG; ``marked`` is a position across, ``floor`` a lower bound."""
+    """Return a falling curve as SVG; ``marked`` is a position across, ``floor`` a lower bound.
+
+    Heights that differ twentyfold have a logarithmic axis: else most of the curve would lie on the ground.
+    """
     left, right, top, bottom = 52.0, _RIGHT, 28.0, 216.0
     place: Callable[[float], float] = math.log10 if logarithmic else float
     low, high = place(min(x)), place(max(x))
-    ticks = [tick for tick in _ticks(0.0, max([*y, floor or 0.0]) or 1.0) if tick >= 0]
+    heights = [value for value in (*y, *([floor] if floor else [])) if value > 0]
+    steep = max(heights, default=0.0) > 20 * min(heights, default=1.0) and logarithmic
+    if steep:
+        ends = math.floor(math.log10(min(heights))), math.ceil(math.log10(max(heights)))
+        ticks = [10.0**power for power in range(ends[0], ends[1] + 1)]
+    else:
+        ticks = [tick for tick in _ticks(0.0, max([*y, floor or 0.0]) or 1.0) if tick >= 0]
+    rise: Callable[[float], float] = math.log10 if steep else float
 
     def across(value: float) -> float:
         return min(max(left + (right - left) * (place(value) - low) / (high - low or 1), left), right)
 
     def up(value: float) -> float:
-        return bottom - (bottom - top) * value / ticks[-1]
+        least, most = rise(ticks[0]), rise(ticks[-1])
+        return bottom - (bottom - top) * (rise(max(value, ticks[0])) - least) / (most - least)
 
     along = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0] if logarithmic else _ticks(min(x), max(x))
     marks = []

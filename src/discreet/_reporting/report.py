@@ -67,8 +67,8 @@ class Meaning:
         if self.factor is None or 100 * self.factor / (1 + self.factor) <= self.right:
             return ""
         return (
-            "The table is for the outcome of the noise that would tell most, which is rare; "
-            f"{self.right} times in 100 is over all outcomes."
+            "The table shows the most revealing outcome of the noise, which is rare; "
+            f"over all outcomes they guess right at most {self.right} times in 100."
         )
 
     @property

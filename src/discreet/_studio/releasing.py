@@ -159,7 +159,7 @@ class Releases:
             declared = bound.request.declared_size
             if declared not in (None, bound.size):
                 raise InvalidInputError(
-                    "the data do not have the number of records that the schema declares; correct it "
+                    "the data have a different number of records than the schema declares; correct it "
                     "there, or "
                     'say n = "public" to have it read and published'
                 )

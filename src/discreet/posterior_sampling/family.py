@@ -1357,7 +1357,7 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
     Raises
     ------
     InvalidInputError
-        If a record has another number of components, or ``person`` is given.
+        If a record has a different number of components, or ``person`` is given.
     DataError
         If the data are not an array of numbers, or a component is missing or infinite.
 

@@ -336,7 +336,7 @@ class Sample(Answer):
                 rows, self.marginals(), self.prior_marginals(), values.T, strict=True
             )
         )
-        return Figure("What is known after the release", tuple(rows), series)
+        return Figure("Posterior given the draws", tuple(rows), series)
 
     def content(self) -> dict[str, Any]:
         """Return the answer as JSON values.

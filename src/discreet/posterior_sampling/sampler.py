@@ -226,7 +226,7 @@ class PosteriorSampler:
         Raises
         ------
         InvalidInputError
-            If the data have another number of records than n.
+            If the data have a different number of records than n.
 
         Examples
         --------
@@ -236,7 +236,9 @@ class PosteriorSampler:
         """
         statistic, n = self.family.read(data, column, options)
         if n != self.n:
-            raise InvalidInputError(f"n={self.n} was declared but the data have another number of records")
+            raise InvalidInputError(
+                f"n={self.n} was declared but the data have a different number of records"
+            )
         return statistic
 
     def after_breach(self, statistic: Any, leaked: int) -> Guarantee:

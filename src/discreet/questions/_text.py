@@ -249,7 +249,7 @@ def _value_text(value: Any) -> str:
         column = stated.pop("column", None)
         if column is not None and set(stated) == {"levels"}:
             return f"{column} ({_value_text(stated['levels'])})"
-        inside = ", ".join(f"{key} {_value_text(item)}" for key, item in stated.items())
+        inside = ", ".join(f"{key} ({_value_text(item)})" for key, item in stated.items())
         return inside if column is None else f"{column} ({inside})"
     if isinstance(value, list | tuple):
         return ", ".join(_value_text(item) for item in value)

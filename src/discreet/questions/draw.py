@@ -410,7 +410,7 @@ class PosteriorDraw(Request):
         Raises
         ------
         InvalidInputError
-            When the answer is made, if the data have another number of records than declared.
+            When the answer is made, if the data have a different number of records than declared.
         """
         sampler, draws = self.sampler(as_size(size)), self.question.draws
 
@@ -418,7 +418,7 @@ class PosteriorDraw(Request):
             statistic, number = read
             if number != sampler.n:
                 raise InvalidInputError(
-                    f"n={sampler.n} was declared but the data have another number of records"
+                    f"n={sampler.n} was declared but the data have a different number of records"
                 )
             return replace(sampler.release(statistic, draws), **self.labels())
 

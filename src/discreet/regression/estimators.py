@@ -188,7 +188,8 @@ def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
     """
     if estimator.n is not None and as_size(estimator.n) != rows:
         raise DataError(
-            f"n={estimator.n} was declared but X has another number of rows. In cross-validation declare the "
+            f"n={estimator.n} was declared but X has a different number of rows. In cross-validation "
+            "declare the "
             "number of rows of a training fold, or leave n out"
         )
     facts = [f"n = {rows}, the number of rows, is public"]

@@ -770,7 +770,7 @@ class MeanDesign:
                 raise DataError("the data are empty: there is no record")
             if self.n is not None and total != self.n:
                 raise InvalidInputError(
-                    f"n={self.n} was declared but the data have another number of records"
+                    f"n={self.n} was declared but the data have a different number of records"
                 )
         return {name: (count, first, second) for name, (count, first, second) in sums.items()}, total
 

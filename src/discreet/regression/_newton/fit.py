@@ -237,7 +237,7 @@ class Regression:
                 raise DataError("the data are empty: there is no record")
             if self.n is not None and records.n != self.n:
                 raise InvalidInputError(
-                    f"n={self.n} was declared but the data have another number of records"
+                    f"n={self.n} was declared but the data have a different number of records"
                 )
             if records.n < self.design.d:
                 raise InvalidInputError(f"there are fewer records than the {self.design.d} coefficients")
