@@ -264,6 +264,18 @@ def test_decision_tables_are_those_of_the_planner() -> None:
         assert decisions.filled(path.read_text("utf-8")) == path.read_text("utf-8")
 
 
+REHEARSED = [page for page in PAGES if "<!-- rehearsal -->" in page.read_text("utf-8")]
+
+
+@pytest.mark.parametrize(
+    "page", now_or_slow(REHEARSED, lambda page: name_of(page) == "tutorials/survey.md"), ids=name_of
+)
+def test_the_output_of_a_page_is_that_of_its_rehearsal(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    text = page.read_text("utf-8")
+    assert of_docs("_rehearsal").filled(text) == text, "run python docs/_rehearsal.py"
+
+
 def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
     architecture = of_docs("_architecture")
     assert architecture.PICTURE.read_text("utf-8") == architecture.drawing(), (

@@ -171,7 +171,7 @@ def test_print_is_one_table_that_fits_a_screen(kind: str) -> None:
     assert len(repr(one)) < 150
     tables = [what for what_kind, what in one.describe() if what_kind == "table"]
     assert len(tables) == 1
-    if "the column noise" in " ".join(str(one).split()):
+    if "The column noise" in " ".join(str(one).split()):
         assert "noise" in tables[0].header
     assert "plug-in" not in str(one)
     assert " – " not in str(one)
