@@ -1,7 +1,7 @@
 """The output that pages show, from a rehearsal: every block run in order, with noise from a seed.
 
-``python docs/_rehearsal.py`` writes it anew. A block is followed by a line ``<!-- rehearsal -->`` and by what it
-printed. A seed is not private: the private path takes none, so this replaces the operating system's generator.
+``python docs/_rehearsal.py`` writes it anew. A block is followed by a line ``<!-- rehearsal -->`` and by what
+it printed. A seed is not private: the private path takes none, so this replaces the system's generator.
 """
 
 from __future__ import annotations
