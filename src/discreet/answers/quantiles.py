@@ -12,7 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._declarations import as_choice
-from discreet._documents.answer import Answer, Row, Words, cache_by_level, load_answer, rows_of
+from discreet._documents.answer import (
+    INTERVALS_NOTE,
+    Answer,
+    Figure,
+    Row,
+    Table,
+    Words,
+    beside,
+    by_outcome,
+    cache_by_level,
+    load_answer,
+    rows_of,
+)
 from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
@@ -21,9 +33,9 @@ from discreet.privacy.guarantee import Guarantee
 
 _READING = (
     "A quantile is the smallest value up to which the stated share of the population lies, among values as "
-    "they are recorded, clipped to the declared bounds. The intervals account for sampling and for the "
-    "noise of privacy."
+    "they are recorded, clipped to the declared bounds."
 )
+_MAX_GROUPS_BESIDE = 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,6 +124,33 @@ class QuantileAnswer(Answer):
             rows += rows_of(names, quantiles.mean(), quantiles.std(), *quantiles.interval(level))
         return rows
 
+    @property
+    def tables_hold_rows(self) -> bool:
+        """Whether a table shows the quantiles of the groups side by side."""
+        return bool(self.tables())
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the quantiles of a few groups side by side, for the report."""
+        groups = list(self._distributions)
+        if not 1 < len(groups) <= _MAX_GROUPS_BESIDE:
+            return ()
+        return (beside(self.column, self.rows(), groups, "Quantiles, with 95 % intervals"),)
+
+    def figure(self, level: float = 0.95) -> Figure:
+        """Return the quantiles to draw: by group, one probability in all groups and then the next.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Figure
+        """
+        rows, groups = self.rows(level), list(self._distributions)
+        return Figure(self.words().name, by_outcome(rows, groups) if len(groups) > 1 else tuple(rows))
+
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the quantiles from their posterior, group after group.
 
@@ -165,13 +204,14 @@ class QuantileAnswer(Answer):
         return self.column
 
     def words(self) -> Words:
-        first = next(iter(self._parts.values())).words()
+        counted = self.counted.words().facts
         by = "" if isinstance(self.counted, Release) else f" by {self.counted.given}"
         facts = (("Bins", f"{len(self.edges) - 1} from {self.edges[0]:g} to {self.edges[-1]:g}"),)
         return Words(
             headline=f"Private quantiles of {self.column}{by}",
             name=f"Quantiles of {self.column}{by}",
-            facts=(*facts, *(fact for fact in first.facts if fact[0] in ("Records", "Mechanism"))),
+            facts=(*facts, *(fact for fact in counted if fact[0] in ("Records", "Mechanism"))),
+            notes=(INTERVALS_NOTE,),
             reading=(_READING,),
         )
 

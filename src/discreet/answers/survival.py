@@ -11,10 +11,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from discreet._documents.answer import (
+    INTERVALS_NOTE,
     Answer,
+    Band,
+    Figure,
     Row,
     Table,
     Words,
+    beside,
     cache_by_level,
     load_answer,
     rows_of,
@@ -29,9 +33,13 @@ from discreet.privacy.guarantee import Guarantee
 
 _READING = (
     "The curve is the share of the population whose event happens after each time, as Kaplan and Meier "
-    "estimate it where some records are censored; censoring must tell nothing about the time of the event. "
-    "The intervals account for sampling and for the noise of privacy."
+    "estimate it where some records are censored; censoring must tell nothing about the time of the event."
 )
+_MAX_SHOWN_TIMES = 8
+
+
+def _with_interval(row: Row | None) -> str:
+    return "–" if row is None else with_interval(row.mean, row.low or 0.0, row.high or 0.0)
 
 
 class LogRank(NamedTuple):
@@ -111,8 +119,29 @@ class SurvivalAnswer(Answer):
 
     def _rows(self, low: FloatArray, high: FloatArray) -> list[Row]:
         curves, within = self._usual.curves, [f"{group} · " if group else "" for group in self.groups]
-        names = (f"{group}beyond {time:g}" for group in within for time in self._usual.times)
+        names = (f"{group}beyond {time:.3g}" for group in within for time in self._usual.times)
         return rows_of(names, curves.mean(axis=0), curves.std(axis=0), low, high, share=True)
+
+    def figure(self, level: float = 0.95) -> Figure:
+        """Return the curves to draw, with pointwise intervals.
+
+        Parameters
+        ----------
+        level : float
+            The probability of each interval.
+
+        Returns
+        -------
+        Figure
+        """
+        draws = self._usual
+        parts = (draws.curves.mean(axis=0), *draws.interval(draws.curves, level))
+        x = (self.edges[0], *self.times)
+        bands = tuple(
+            Band(group, x, *((1.0, *map(float, part[g])) for part in parts))
+            for g, group in enumerate(self.groups)
+        )
+        return Figure(self.words().name, (), bands=bands, axis=self.time)
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
@@ -262,23 +291,28 @@ class SurvivalAnswer(Answer):
         return LogRank(*self.posterior.log_rank())
 
     def tables(self) -> tuple[Table, ...]:
-        """Return medians and restricted means for the report.
+        """Return the curve at some of its times, medians and restricted means for the report.
 
         Returns
         -------
         tuple of Table
         """
-        last = self._usual.edges[-1]
-        parts = (("Median time", self.median()), (f"Mean time up to {last:g}", self.restricted_mean()))
-        header = (self.by or "group", "estimate and 95 % interval")
-        return tuple(
-            Table(
-                header,
-                tuple((r.name, with_interval(r.mean, r.low or 0.0, r.high or 0.0)) for r in rows),
-                name,
-            )
-            for name, rows in parts
+        width, step = len(self.times), -(-len(self.times) // _MAX_SHOWN_TIMES)
+        shown = [row for i, row in enumerate(self.rows()) if i % width % step == step - 1]
+        caption = "Share whose event happens after each time, in percent, with 95 % intervals"
+        medians = {row.name: row for row in self.median()}
+        numbers = tuple(
+            (mean.name, *(_with_interval(row) for row in (medians.get(mean.name), mean)))
+            for mean in self.restricted_mean()
         )
+        until = f"mean time up to {self._usual.edges[-1]:.3g}"
+        table = Table((self.by or "group", "median time", until), numbers, "Times, with 95 % intervals")
+        return beside(self.time, shown, self.groups, caption), table
+
+    @property
+    def tables_hold_rows(self) -> bool:
+        """A table and the drawing show the curve."""
+        return True
 
     @property
     def heading(self) -> str:
@@ -292,6 +326,7 @@ class SurvivalAnswer(Answer):
             headline=f"Private survival curve of {self.time}{by}",
             name=f"Survival by {self.time}{by}",
             facts=(*facts, *(fact for fact in first.facts if fact[0] in ("Records", "Mechanism"))),
+            notes=(INTERVALS_NOTE,),
             reading=(_READING,),
         )
 

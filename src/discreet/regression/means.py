@@ -372,9 +372,9 @@ class Mean(Bridged, Answer):
         super().check_parts()
         parts = (self.law.weight, self.law.loc, self.law.scale, *self.deviations)
         if not all(np.isfinite(part).all() for part in parts):
-            raise ValueError("nothing follows from its sums")
+            raise ValueError("no estimate can be computed from its sums")
         if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
-            raise ValueError("it claims another epsilon than its noise was made for")
+            raise ValueError("its epsilon does not match its noise")
 
     def upgrade(self) -> Mean:
         """Return this answer with the bound on the records of a person, for which its noise was made."""
@@ -568,7 +568,7 @@ class Means(Answer):
         """
         groups = tuple(content["groups"])
         if not groups or len(content["means"]) != len(groups) or len(set(map(str, groups))) < len(groups):
-            raise ValueError("there must be a mean for each group, and no group twice")
+            raise ValueError("each group must have exactly one mean")
         means = tuple(Mean.from_content(mean) for mean in content["means"])
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
 
@@ -578,10 +578,10 @@ class Means(Answer):
         alike = {(mean.column, mean.bounds, mean.released.noise) for mean in self.means}
         within = self.guarantee.relation is Relation.WITHIN_GROUP
         if len(alike) > 1 or (not within and any(mean.released.n is not None for mean in self.means)):
-            raise ValueError("the groups do not belong together")
+            raise ValueError("the groups differ in column, bounds or noise")
         for mean in self.means:
             if mean.guarantee != self.guarantee:
-                raise ValueError("a group has a guarantee of its own")
+                raise ValueError("a group has another guarantee than the whole")
             mean.check_parts()
 
     def cost(self) -> Guarantee:
@@ -709,7 +709,7 @@ class MeanDesign:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised about all sums together."""
+        """The guarantee of all sums together."""
         people, most = self.person is not None and self.relation is not Relation.ADD_REMOVE, self._most
         within = self.relation is Relation.WITHIN_GROUP
         assumed = (people_assumption(most, self.person),) if people else ()

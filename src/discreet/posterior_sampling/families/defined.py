@@ -293,7 +293,7 @@ class DefinedFamily(NumberFamily):
         return power_of_two(2 / (width * math.sqrt(eta[-1] + r * n))) / 2**32
 
     def simulate(self, eta: Natural, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw from the nodes of the posterior, in floats; these draws are not private.
+        """Draw from quadrature nodes of the posterior, in floating point; these draws are not private.
 
         Parameters
         ----------
