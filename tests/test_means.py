@@ -133,7 +133,7 @@ def test_mistakes() -> None:
         mean(frame, "x", bounds=(0, 5), epsilon=1)
     with pytest.raises(InvalidInputError, match="'g'"):
         discreet.mean(frame, "x", by="g", schema={"x": (0, 5)}, epsilon=1)
-    with pytest.raises(InvalidInputError, match="another number"):
+    with pytest.raises(InvalidInputError, match="a different number"):
         mean(frame.dropna(), "x", bounds=(0, 5), epsilon=1, n=7)
 
 
