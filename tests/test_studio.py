@@ -39,6 +39,7 @@ from discreet._studio.app import bind_port, create_app, make_server
 from discreet._studio.forms import ReleaseForm
 from discreet._studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
 from discreet._studio.pages.evidence import AuditQuestion
+from discreet._studio.pages.law import LawQuestion
 from discreet._studio.pages.plan import PlanForm
 from discreet._studio.pages.release import _promise
 from discreet._studio.releasing import Releases, hear_warnings, new_request
@@ -491,6 +492,9 @@ def under_example(path: str) -> str:
         ("/audit", ["The claim holds", "Exact ε", "closed form"]),
         ("/audit?mechanism=ehdl&n=10", ["No guarantee is claimed", "triples"]),
         ("/audit?mechanism=mbeta&n=10&delta=1e-6", ["Exact ε"]),
+        ("/law", ["(4, 4), n = 8", "0.2336", "(3, 5) (5, 3)", "0.2684", "discreet law ehds --counts 4,4"]),
+        ("/law?mechanism=ehdl&first=60&second=1", ["Not private", "(60, 1), n = 61", "more"]),
+        ("/law?mechanism=ehdl-calibrated&alpha=0.1&epsilon=5", ["ehdl-calibrated", "(0.1, 1)"]),
         (
             "/evidence",
             [
@@ -717,6 +721,11 @@ def test_the_address_says_everything_and_fragments_push_it(inside: Browser) -> N
         ("/audit?n=151", "150"),
         ("/audit?prior=1,1,1,1,1,1", "5 values"),
         ("/audit?mechanism=../x", "must be one of"),
+        ("/law?mechanism=gaussian", "must be one of"),
+        ("/law?first=61", "from 0 to 60"),
+        ("/law?first=0&second=0", "move one of the first two"),
+        ("/law?epsilon=nan", "epsilon"),
+        ("/law?alpha=1,2", "must be one number"),
         ("/audit?prior=1,1,1&n=15&epsilon=0.01", "from ε = 0.05 on"),
         ("/ledger?dataset=surveys", "survey"),
     ],
@@ -1632,6 +1641,9 @@ def test_copied_code_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
+    law = LawQuestion(mechanism="ehds", first="3", second="7", alpha="0.5", epsilon="1")
+    exec(law.python(), scope)
+    assert capsys.readouterr().out == run_command(law.command(), capsys)
     audit = AuditQuestion(mechanism="ehds", n="10", gamma="1")
     exec(audit.python(), scope)
     assert capsys.readouterr().out == run_command(audit.command(), capsys)

@@ -337,7 +337,16 @@ class Requests:
 
     PATHS = (
         *("/plan", "/plan", "/plan/split", "/schema", "/schema/download", "/release", "/release/review"),
-        *("/release/confirm", "/release/result", "/ledger", "/ledger/create", "/audit", "/evidence", "/"),
+        *(
+            "/release/confirm",
+            "/release/result",
+            "/ledger",
+            "/ledger/create",
+            "/audit",
+            "/law",
+            "/evidence",
+            "/",
+        ),
     )
     FIELDS = (
         *("columns", "column", "by", "formula", "parents", "prior", "options", "epsilon", "delta", "n", "of"),

@@ -644,6 +644,14 @@ def test_audit_ledger_and_evidence(studio: Studio) -> None:
         page.wait_for_selector('text=discreet.mechanism("ehds"', state="attached")
         drawn(page)
 
+        page.get_by_role("link", name="Inside", exact=True).click()
+        page.wait_for_selector("text=(4, 4), n = 8")
+        page.focus("#first")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector("text=(5, 4), n = 9")
+        page.wait_for_url("**first=5*")
+        drawn(page)
+
         page.get_by_role("link", name="Ledger", exact=True).click()
         page.get_by_role("link", name="History").first.click()
         page.wait_for_selector("#history-title")
@@ -706,7 +714,7 @@ def test_by_keyboard_alone(studio: Studio) -> None:
                 plain.append(name)
             if "Copy as Python or as a command" in name:
                 break
-        assert order[:8] == [
+        assert order[:9] == [
             "Skip to the content",
             "discreet studio",
             "Schema",
@@ -714,6 +722,7 @@ def test_by_keyboard_alone(studio: Studio) -> None:
             "Release",
             "Ledger",
             "Audit",
+            "Inside",
             "Evidence",
         ]
         wanted = ["epsilon-slider", "epsilon", "columns", "by", "delta", "n", "within"]
@@ -806,6 +815,7 @@ def views(studio: Studio) -> dict[str, str]:
         "release-planned": f"{base}/release?kind=mean&epsilon=0.5&column=age",
         "ledger": f"{base}/ledger?dataset=panel&verify=1",
         "audit": f"{base}/audit?n=30",
+        "law": f"{base}/law?mechanism=ehdl&first=20",
         "evidence": f"{base}/evidence",
         "split": f"{base}/plan/split?{split}",
         "nowhere": f"{base}/nowhere",

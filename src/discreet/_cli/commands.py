@@ -396,10 +396,12 @@ def _law(
         found = candidate_law(m, given, as_printed=as_printed)
         if plot is not None:
             write_plot(picture(discreet.plots.law(found), plot))
+    table = found.table(rows)
     if as_json:
         print_json(found.to_dict())
+    elif not sys.stdout.isatty():
+        print_text(str(table))
     else:
-        table = found.table(rows)
         print_text(table.caption)
         print_table(table.header, table.cells, wrap=0)
         print_text(table.below)

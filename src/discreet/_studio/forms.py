@@ -13,11 +13,11 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import permutations
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import urlencode
 
 from discreet._declarations import as_epsilon
@@ -419,6 +419,27 @@ def check_question(question: Question, schema: Schema) -> Request:
     if schema.size is not None:
         check_size(question, request, schema.size)
     return request
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the fields of a page without a question hold, all as text, and its address."""
+
+    path: ClassVar[str]
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Self:
+        """Read the fields of the form; ignore anything else in the address."""
+        values = {field.name: given[field.name] for field in fields(cls) if field.name in given}
+        if any(len(text) > MAX_TEXT for text in values.values()):
+            raise TooLargeError(f"a field has more than {MAX_TEXT} characters")
+        return cls(**values)
+
+    def address(self) -> str:
+        """Return the address of this question, without the fields that have their defaults."""
+        usual = asdict(type(self)())
+        query = urlencode([(name, text) for name, text in asdict(self).items() if text != usual[name]])
+        return f"{self.path}?{query}" if query else self.path
 
 
 def check_prior(prior: Sequence[float], label: str = "Prior") -> None:

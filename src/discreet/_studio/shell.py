@@ -39,6 +39,7 @@ PAGES = {
     "release": "Release",
     "ledger": "Ledger",
     "audit": "Audit",
+    "law": "Inside",
     "evidence": "Evidence",
 }
 

@@ -6,13 +6,11 @@ import json
 import re
 import shlex
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from importlib.resources.abc import Traversable
-from typing import Any, NamedTuple, Self
-from urllib.parse import urlencode
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -20,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from discreet._declarations import as_epsilon, as_prior
 from discreet._reporting.figures import curve
-from discreet._studio.forms import MAX_TEXT, check_epsilon, check_prior
+from discreet._studio.forms import Asked, check_epsilon, check_prior
 from discreet._studio.shell import Studio
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms import MECHANISMS, check_options
@@ -47,9 +45,10 @@ class _AuditArguments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AuditQuestion:
+class AuditQuestion(Asked):
     """A mechanism with its parameters to audit, all as text."""
 
+    path = "/audit"
     mechanism: str = "lattice"
     prior: str = "1, 1"
     n: str = "20"
@@ -57,20 +56,6 @@ class AuditQuestion:
     gamma: str = ""
     delta: str = ""
     calibration: str = ""
-
-    @classmethod
-    def read(cls, given: Mapping[str, str]) -> Self:
-        """Read the fields of the form; ignore anything else in the address."""
-        values = {field.name: given[field.name] for field in fields(cls) if field.name in given}
-        if any(len(text) > MAX_TEXT for text in values.values()):
-            raise TooLargeError(f"a field has more than {MAX_TEXT} characters")
-        return cls(**values)
-
-    def address(self) -> str:
-        """Return the address of this question, without the fields that have their defaults."""
-        usual = asdict(type(self)())
-        query = urlencode([(name, text) for name, text in asdict(self).items() if text != usual[name]])
-        return f"/audit?{query}" if query else "/audit"
 
     @cached_property
     def arguments(self) -> _AuditArguments:

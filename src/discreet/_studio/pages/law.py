@@ -1,0 +1,134 @@
+"""A mechanism from inside: candidates, law, error and sensitivities at counts that sliders set."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from discreet._reporting.figures import curve
+from discreet._studio.forms import Asked, check_epsilon
+from discreet._studio.shell import Studio
+from discreet.errors import InvalidInputError
+from discreet.mechanisms import MECHANISMS, mechanism
+from discreet.mechanisms.hellinger.sensitivity import (
+    global_sensitivity,
+    local_sensitivity,
+    smooth_sensitivity,
+)
+from discreet.planning.law import CandidateLaw, candidate_law
+from discreet.questions._text import NUMBER, WHOLE
+
+SHOWN = ("ehds", "ehd", "ehdl", "ehdl-calibrated", "lshist", "lszhang", "lsdim", "lattice")
+
+
+class Slider(NamedTuple):
+    """A number that a slider sets."""
+
+    name: str
+    label: str
+    least: str
+    most: str
+    step: str
+
+
+SLIDERS = (
+    Slider("first", "Records in the first value", "0", "60", "1"),
+    Slider("second", "Records in the second value", "0", "60", "1"),
+    Slider("alpha", "Prior of the first value", "0.1", "20", "0.1"),
+    Slider("beta", "Prior of the second value", "0.1", "20", "0.1"),
+    Slider("epsilon", "Privacy budget ε", "0.1", "5", "0.1"),
+)
+
+
+@dataclass(frozen=True)
+class LawQuestion(Asked):
+    """A mechanism and what the sliders say, all as text."""
+
+    path = "/law"
+    mechanism: str = "ehds"
+    first: str = "4"
+    second: str = "4"
+    alpha: str = "1"
+    beta: str = "1"
+    epsilon: str = "0.8"
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return WHOLE.read(self.first, "first"), WHOLE.read(self.second, "second")
+
+    @property
+    def prior(self) -> tuple[float, float]:
+        return NUMBER.read(self.alpha, "alpha"), NUMBER.read(self.beta, "beta")
+
+    def result(self) -> CandidateLaw:
+        """Return the law, within the ranges of the sliders."""
+        if self.mechanism not in SHOWN:
+            raise InvalidInputError(f"mechanism must be one of: {', '.join(SHOWN)}")
+        check_epsilon(self.epsilon)
+        for slider in SLIDERS:
+            value = NUMBER.read(getattr(self, slider.name), slider.name)
+            if not float(slider.least) <= value <= float(slider.most):
+                raise InvalidInputError(
+                    f"must be from {slider.least} to {slider.most} here", parameter=slider.name, value=value
+                )
+        if not sum(self.counts):
+            raise InvalidInputError("there must be a record: move one of the first two sliders")
+        options = {"calibration": "exact"} if self.mechanism == "ehdl-calibrated" else {}
+        built = mechanism(
+            self.mechanism, prior=self.prior, n=sum(self.counts), epsilon=self.epsilon, **options
+        )
+        return candidate_law(built, self.counts)
+
+    def sensitivities(self) -> dict[str, float]:
+        """Return the papers' three sensitivities of the Hellinger distance at these counts."""
+        counts, prior = self.counts, self.prior
+        return {
+            "local, Δ_l u": local_sensitivity(counts, prior),
+            "smooth, S_γ with γ = 1": smooth_sensitivity(counts, prior, gamma=1),
+            "global, Δ_g u": global_sensitivity(sum(counts), prior),
+        }
+
+    def command(self) -> str:
+        words = ["discreet", "law", self.mechanism, "--counts", f"{self.first},{self.second}"]
+        return shlex.join([*words, "--prior", f"{self.alpha},{self.beta}", "--epsilon", self.epsilon]) + "\n"
+
+    def python(self) -> str:
+        return (
+            "import discreet\nfrom discreet.planning.law import candidate_law\n\n"
+            f'm = discreet.mechanism("{self.mechanism}", prior={self.prior}, n={sum(self.counts)}, '
+            f'epsilon="{self.epsilon}")\nprint(candidate_law(m, {self.counts}))\n'
+        )
+
+
+def add_law(app: FastAPI, studio: Studio) -> None:
+    @app.get("/law")
+    def law_page(request: Request) -> Response:
+        def make(context: dict[str, Any]) -> str:
+            question = context["question"] = LawQuestion.read(request.query_params)
+            found = question.result()
+            reached = np.cumsum(found.columns[question.mechanism])
+            title = "For every distance the probability that the released posterior is as near"
+            drawn = curve(
+                np.repeat(found.distance, 2)[1:].tolist(),
+                np.repeat(reached, 2)[:-1].tolist(),
+                title=title,
+                axes=("Hellinger distance", "probability"),
+            )
+            context |= {"found": found, "table": found.table(24), "drawn": drawn}
+            return question.address()
+
+        sentences = {name: (MECHANISMS[name].__doc__ or "").partition("\n")[0] for name in SHOWN}
+        return studio.attempt(
+            request,
+            "law.html",
+            make,
+            "law_result.html",
+            question=LawQuestion(),
+            sliders=SLIDERS,
+            mechanisms=sentences,
+        )
