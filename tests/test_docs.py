@@ -276,6 +276,26 @@ def test_the_output_of_a_page_is_that_of_its_rehearsal(page: Path, monkeypatch: 
     assert of_docs("_rehearsal").filled(text) == text, "run python docs/_rehearsal.py"
 
 
+def test_the_gallery_shows_every_figure() -> None:
+    folder = DOCS / "images" / "gallery"
+    page = (DOCS / "tutorials" / "gallery.md").read_text("utf-8")
+    shown = set(re.findall(r"images/gallery/([\w-]+\.svg)", page))
+    assert shown == {path.name for path in folder.iterdir()}
+    assert len(shown) >= 10
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 100_000
+
+
+@pytest.mark.slow
+def test_the_gallery_is_made_by_its_command(tmp_path: Path) -> None:
+    gallery = of_docs("_gallery")
+    gallery.FOLDER = tmp_path
+    gallery.main()
+    for path in (DOCS / "images" / "gallery").iterdir():
+        assert (tmp_path / path.name).read_text("utf-8") == path.read_text("utf-8"), (
+            "run python docs/_gallery.py"
+        )
+
+
 def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
     architecture = of_docs("_architecture")
     assert architecture.PICTURE.read_text("utf-8") == architecture.drawing(), (
