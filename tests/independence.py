@@ -12,9 +12,11 @@ import datetime as dt
 import json
 import math
 import random
+import sqlite3
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -267,6 +269,20 @@ def opened_duckdb() -> Any:
     return duckdb.connect(config={"threads": 1})
 
 
+def sqlite_table(folder: Path, columns: Columns, kinds: Kinds) -> Any:
+    """A value of any type in a column of any: SQLite turns some into others as they come in, one by one."""
+    path = folder / "t.db"
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        declared = ", ".join(f'"{name}" {SQLITE[kinds[name]]}' for name in columns)
+        connection.execute("PRAGMA synchronous=OFF")
+        connection.execute(f"CREATE TABLE t ({declared})")
+        rows = list(zip(*columns.values(), strict=True))
+        connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", rows)
+        connection.commit()
+    return f"sqlite:///{path}#t"
+
+
 def csv_file(folder: Path, columns: Columns, kinds: Kinds) -> Any:
     path = folder / "t.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -337,6 +353,14 @@ DUCKDB_VALUES: dict[str, Sequence[Any]] = {
     "whole": WHOLES, "unsigned": UNSIGNED, "huge": (*WHOLES, 2**80), "real": REALS, "truth": TRUTHS,
     "date": DATES, "decimal": DECIMALS, "bytes": (b"a", b"\xff", None),
 }  # fmt: skip
+SQLITE: dict[str, str] = {
+    "text": "TEXT", "nocase": "TEXT COLLATE NOCASE", "rtrim": "VARCHAR(9) COLLATE RTRIM", "none": "",
+    "whole": "INTEGER", "real": "REAL", "numeric": "NUMERIC(10, 2)", "boolean": "BOOLEAN", "blob": "BLOB",
+}  # fmt: skip
+SQLITE_ITEMS = (*TEXTS, *NUL, *REALS, *WHOLES, b"a", b"\xff", b"")
+SQLITE_VALUES: dict[str, Sequence[Any]] = {
+    **dict.fromkeys(SQLITE, SQLITE_ITEMS), "text": TEXTS, "nocase": TEXTS, "real": REALS,
+}  # fmt: skip
 NUMPY_VALUES: dict[str, Sequence[Any]] = {
     "O": OBJECTS, "int64": some(WHOLES), "uint64": some(UNSIGNED), "float64": some(REALS),
     "float32": (0.0, 0.1, 1.0, 2.0, math.nan, math.inf), "bool": some(TRUTHS), "U300": some(TEXTS),
@@ -382,6 +406,7 @@ READERS: dict[str, Reader] = {
     "Arrow": Reader(ARROW_VALUES, arrow_table, weight=2),
     "column of Arrow": Reader(ARROW_VALUES, first(arrow_table), several=False, weight=1),
     "DuckDB": Reader(DUCKDB_VALUES, duckdb_table, weight=5),
+    "SQLite": Reader(SQLITE_VALUES, sqlite_table, weight=2),
     "CSV": Reader({"field": (*TEXTS, *NUL)}, csv_file, weight=1),
     "JSON lines": Reader({"any": (*JSONS, *NUL, "\ud800", "a\udfff")}, json_lines, weight=1),
     "Parquet": Reader(ARROW_VALUES, parquet_file, weight=1),

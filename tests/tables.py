@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,16 @@ def _jsonl(rows: Sequence[Row], folder: Path) -> list[Path]:
     return paths
 
 
+def _sqlite(rows: Sequence[Row], folder: Path) -> str:
+    path = folder / f"{id(rows)}.db"
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (text TEXT COLLATE NOCASE, real REAL, whole INTEGER, who TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+    return f"sqlite:///{path}#t"
+
+
 NULLABLE = {"text": "string", "real": "Float64", "whole": "Int64", "who": "category"}
 
 TABLES: dict[str, Callable[[Sequence[Row], Path], Any]] = {
@@ -116,6 +128,7 @@ TABLES: dict[str, Callable[[Sequence[Row], Path], Any]] = {
     "csv glob": _csv_glob,
     "json": _json,
     "jsonl list": _jsonl,
+    "sqlite": _sqlite,
 }
 
 # The declarations, each with an oracle that codes one record.

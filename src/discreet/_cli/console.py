@@ -92,7 +92,9 @@ Force = Annotated[bool, typer.Option("--force", help="Let new files replace old 
 Records = Annotated[
     str,
     typer.Argument(
-        help="A .csv, .tsv, .parquet, .json, .jsonl or .xlsx file; - is standard input.", metavar="FILE"
+        help="A .csv, .tsv, .parquet, .json, .jsonl or .xlsx file, or a table of a database, such as "
+        "postgresql://user@host/base#table; - is standard input.",
+        metavar="FILE",
     ),
 ]
 Pattern = Annotated[

@@ -11,12 +11,16 @@ holds 1 and True as one key, and a query on an engine may infer a type from all 
 a column before looking at the records.
 """
 
+from pathlib import Path
+from typing import Any
+
 from discreet._data import engines, files, rows, statistics
 from discreet._data.files import FORMATS as FORMATS
 from discreet._data.files import Glob as Glob
 from discreet._data.grids import ClippedSum as ClippedSum
 from discreet._data.statistics import Contribution as Contribution
 from discreet._data.values import Tally as Tally
+from discreet._data.values import is_database as is_database
 from discreet._data.withheld import redact_errors
 
 # The door: whatever is called from outside goes through here, and no engine's words come back.
@@ -33,3 +37,12 @@ contingency = redact_errors(statistics.contingency)
 count_levels = redact_errors(statistics.count_levels)
 count_texts = redact_errors(rows.count_texts)
 count_codes = redact_errors(rows.count_codes)
+
+
+def source_label(data: Any) -> str | None:
+    """What data that have a name are called in plans and documents; of a database no user and no password."""
+    if not is_database(data):
+        return str(data) if isinstance(data, str | Path) else None
+    from discreet._data.database import label_of
+
+    return label_of(data)

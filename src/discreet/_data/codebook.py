@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from discreet._data.engines import count_cells
+from discreet._data.engines import as_frame, count_cells
 from discreet._data.files import open_columns, sql
 from discreet._data.grids import Bins
 from discreet._data.levels import Levels
-from discreet._data.values import Coder
+from discreet._data.values import Coder, is_database
 from discreet._declarations import Domain
 from discreet.errors import InvalidInputError
 from discreet.schema import Category, Number, Schema
 
-_NUMERIC = ("int", "float", "double", "decimal", "real", "hugeint", "uint")
+_NUMERIC = ("int", "float", "double", "decimal", "numeric", "real", "hugeint", "uint")
 
 
 def column_types(file: str | Path) -> list[tuple[str, str | None]]:
@@ -25,8 +25,12 @@ def column_types(file: str | Path) -> list[tuple[str, str | None]]:
     Parameters
     ----------
     file : path
-        A Parquet, CSV, TSV or Excel file. The types of CSV and Excel are not guessed from values.
+        A Parquet, CSV, TSV or Excel file, or a table of a database. Types of CSV, Excel and SQLite are not
+        guessed from values.
     """
+    if is_database(file):
+        frame: Any = as_frame(file)
+        return list(frame.types.items())
     if str(file).lower().endswith((".json", ".jsonl", ".ndjson")):
         raise InvalidInputError(
             "a JSON file has no list of columns: write the schema by hand, or convert it to Parquet"
@@ -79,7 +83,7 @@ def template_text(columns: Iterable[tuple[str, str | None]], n: str | None = Non
             lines.append(f"{key} = []  # values of a category, or [low, high] of a number")
         elif kind.startswith(_NUMERIC):
             lines.append(f"{key} = []  # {kind}: [low, high], or {{values = [...]}}")
-        elif kind == "boolean":
+        elif kind in ("boolean", "bool"):
             lines.append(f"{key} = [false, true]  # boolean")
         else:
             lines.append(f"{key} = []  # {kind}: values")

@@ -14,7 +14,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from discreet._data.levels import WHITE, Levels
-from discreet._data.values import Coder, Tally, alike, count_weighted, distinct, is_missing, wrong_type
+from discreet._data.values import (
+    Coder,
+    Tally,
+    alike,
+    count_weighted,
+    distinct,
+    is_database,
+    is_missing,
+    wrong_type,
+)
 from discreet._data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, ours
 from discreet._declarations import as_plain
 from discreet.errors import DataError, EngineFailure, InvalidInputError, how_to_install
@@ -54,6 +63,13 @@ class EngineTable:
     sparing: Callable[[bool], None] | None = None
 
     @cached_property
+    def words(self) -> Any:
+        """narwhals, or the same words for a database."""
+        import narwhals
+
+        return getattr(self.raw, "words", narwhals)
+
+    @cached_property
     def frame(self) -> nw.LazyFrame[Any]:
         """The records, with all that the codes are made of."""
         return self.looked_up(self.raw)
@@ -65,9 +81,7 @@ class EngineTable:
         return frame
 
 
-def _lookup(
-    frame: nw.LazyFrame[Any], name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any
-) -> Lookup | None:
+def _lookup(frame: Any, name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any) -> Lookup | None:
     """Return a hash join that adds the codes of levels as a column, or None where comparisons are faster.
 
     A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
@@ -78,6 +92,11 @@ def _lookup(
 
     if len(wanted) <= _MOST_COMPARED_LEVELS:
         return None
+    if hasattr(frame, "words"):
+        if not (dtype.is_integer() or (dtype == nw.String and "\0" not in "".join(wanted))):
+            return None
+        whole = dtype.is_integer()
+        return lambda records: records.with_places(f"{name}_place", value, wanted, whole)  # type: ignore[attr-defined]
     key, place = f"{name}_key", f"{name}_place"
     if frame.implementation.is_polars():
         kind = dtype if dtype.is_integer() else nw.Float64() if dtype.is_numeric() else nw.String()
@@ -164,8 +183,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
 
     Squares are added up in two parts, below and above 2²⁰, which 64 bits hold for up to 2⁴³ records.
     """
-    import narwhals as nw
-
+    nw = table.words
     (coder,) = table.coders
     parts, code, number = _group_codes(table, most), nw.col("code"), nw.col("records").cast(nw.Int64)
     if most is None:
@@ -192,8 +210,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
 
 def _group_codes(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
     """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well."""
-    import narwhals as nw
-
+    nw = table.words
     frame, records = table.frame, nw.len()
     if table.groups:
         raw = [f"v{i}" for i in range(len(table.coders))]
@@ -240,8 +257,7 @@ def _check_people(rows: Sequence[Sequence[Any]]) -> None:
 
 def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     """Return the tally with hints about near misses, from a second pass over one column."""
-    import narwhals as nw
-
+    nw = table.words
     coder, text = table.coders[index], table.texts[index]
     if tally.unknown and index in table.objects:
         again = count_weighted(distinct(table.objects[index]), coder)
@@ -261,6 +277,10 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
 
 def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
     """Return a column or table as a narwhals lazy frame; None for Python values."""
+    if isinstance(data, str | tuple) and is_database(data):
+        from discreet._data.database import open_database
+
+        return open_database(data)  # type: ignore[return-value]
     if isinstance(data, Mapping | list | tuple | range | Iterator):
         return None
     import narwhals as nw
@@ -280,7 +300,20 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
         raise InvalidInputError("the table cannot be read; are its column names unique?") from None
     if isinstance(native, nw.Series):
         native = native.alias("value").to_frame()
-    return native.lazy() if isinstance(native, nw.DataFrame | nw.LazyFrame) else None
+    if not isinstance(native, nw.DataFrame | nw.LazyFrame):
+        return None
+    _check_engine(native.implementation)
+    return native.lazy()
+
+
+def _check_engine(engine: nw.Implementation) -> None:
+    """Others compare text, or read numbers, in ways that nobody has tried."""
+    known = engine.is_pandas_like() or engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()
+    if not (known or engine.is_pyspark_connect()):
+        raise InvalidInputError(
+            f"a table of {engine.name.title()} cannot be counted: give its query (ibis.to_sql(table), say) "
+            "to the database that it is of, or load it into Polars"
+        )
 
 
 def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
@@ -318,7 +351,7 @@ def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
 
 
 def as_table(
-    frame: nw.LazyFrame[Any],
+    frame: Any,
     coders: Mapping[str | None, Coder],
     person: str | None,
     *,
@@ -336,6 +369,8 @@ def as_table(
     chosen = {f"v{i}": choose(names, column) for i, column in enumerate(coders)}
     if person is not None:
         chosen["person"] = choose(names, person)
+    if hasattr(frame, "words"):
+        return typed_table(frame.typed(chosen), tuple(coders.values()))
     if frame.implementation.is_pandas_like():
         return _pandas_table(frame.to_native(), chosen, tuple(coders.values()))
     if spark:
@@ -389,8 +424,9 @@ def typed_table(
 
     Where each value has a type of its own, ``v0_kind`` says which, and there is a column for each type.
     """
-    import narwhals as nw
+    import narwhals
 
+    nw: Any = getattr(frame, "words", narwhals)
     frame = compared_exactly(frame)
     schema = frame.collect_schema()
     if "person" in schema:
@@ -401,7 +437,7 @@ def typed_table(
             raise wrong_type(type(dtype).__name__, f"the key of a person: {PERSON_TYPES}")
     lookups: list[Lookup] = []
 
-    def code_of(name: str, coder: Coder) -> nw.Expr:
+    def code_of(name: str, coder: Coder) -> Any:
         if ordered or not isinstance(coder, Levels):
             return coder.expression(nw.col(name), schema[name])
         value, missing, wanted, other = coder.reading(nw.col(name), schema[name])
@@ -413,8 +449,8 @@ def typed_table(
         code = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
         return nw.when(missing).then(nw.lit(coder.absent)).otherwise(code)
 
-    codes: list[nw.Expr] = []
-    texts: list[nw.Expr | None] = []
+    codes: list[Any] = []
+    texts: list[Any] = []
     for i, coder in enumerate(coders):
         name, kind = f"v{i}", nw.col(f"v{i}_kind")
         text = None
@@ -426,9 +462,10 @@ def typed_table(
                 text = nw.col(name).cast(nw.String)
         else:
             code = nw.lit(coder.stray)
-            for value, column in coder.kinds.items():
+            for column in dict.fromkeys(coder.kinds.values()):
                 if f"{name}_{column}" in schema:
-                    code = nw.when(kind == value).then(code_of(f"{name}_{column}", coder)).otherwise(code)
+                    held = kind.is_in([value for value, its in coder.kinds.items() if its == column])
+                    code = nw.when(held).then(code_of(f"{name}_{column}", coder)).otherwise(code)
             code = nw.when(kind == "null").then(nw.lit(coder.absent)).otherwise(code)
             if f"{name}_text" in schema:
                 text = nw.when(kind == "text").then(nw.col(f"{name}_text"))

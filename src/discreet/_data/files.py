@@ -34,7 +34,7 @@ from discreet._data.engines import (
     typed_table,
 )
 from discreet._data.levels import Levels
-from discreet._data.values import Coder, is_missing, value_text
+from discreet._data.values import Coder, is_database, is_missing, value_text
 from discreet._data.withheld import MISSING_PACKAGE, OUT_OF_MEMORY, EngineError, connect, failed, ours
 from discreet._declarations import as_plain
 from discreet.errors import (
@@ -72,7 +72,7 @@ def is_files(data: Any) -> bool:
     """Whether data names files. Of a list only paths do, since text in a list is records."""
     if isinstance(data, list | tuple):
         return bool(data) and all(isinstance(item, os.PathLike) for item in data)
-    return isinstance(data, str | os.PathLike | Glob)
+    return isinstance(data, str | os.PathLike | Glob) and not is_database(data)
 
 
 @dataclass(frozen=True)

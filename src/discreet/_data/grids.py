@@ -17,7 +17,7 @@ from fractions import Fraction
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from discreet._data.values import RANGES, Coder, wrong_type
+from discreet._data.values import RANGES, Coder, words, wrong_type
 from discreet._declarations import EXCLUDE, as_integer, as_plain
 from discreet.errors import InvalidInputError
 
@@ -79,12 +79,11 @@ class Numbers(Coder):
         """The code of a double that is not NaN."""
 
     @abstractmethod
-    def locate(self, number: nw.Expr) -> nw.Expr:
+    def locate(self, number: nw.Expr) -> Any:
         """The same inside an engine; what it makes of null and NaN does not matter."""
 
-    def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
-        import narwhals as nw
-
+    def expression(self, value: nw.Expr, dtype: Any) -> Any:
+        nw = words(value)
         if dtype == nw.Unknown:  # which is also the type of a column of nulls
             return nw.when(value.is_null()).then(nw.lit(self.absent)).otherwise(nw.lit(self.untyped_code))
         if dtype == nw.Boolean:
@@ -167,9 +166,8 @@ class Grid(Numbers):
             return math.floor((clipped - self.low) / self.width * self.steps + 0.5)
         return int(clipped - self.low) if clipped == math.floor(clipped) else self.stray
 
-    def locate(self, number: nw.Expr) -> nw.Expr:
-        import narwhals as nw
-
+    def locate(self, number: nw.Expr) -> Any:
+        nw = words(number)
         # Missing records as lo, because some engines fail on the whole number nearest to NaN.
         unusable = number.is_null() | number.is_nan() | (number < self.low)
         below = nw.when(unusable).then(nw.lit(self.low)).otherwise(number)
@@ -227,10 +225,10 @@ class Bins(Numbers):
             return self.bins if self.own_outside else self.stray
         return sum(number >= edge for edge in self.edges[1:-1])
 
-    def locate(self, number: nw.Expr) -> nw.Expr:
-        import narwhals as nw
+    def locate(self, number: nw.Expr) -> Any:
+        nw = words(number)
 
-        def search(first: int, last: int) -> nw.Expr:
+        def search(first: int, last: int) -> Any:
             """Which of the bins first … last, by halving: no deep expression for many bins."""
             if first == last:
                 return nw.lit(first)

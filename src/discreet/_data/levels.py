@@ -19,7 +19,7 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from discreet._data.values import RANGES, Coder, value_text, wrong_type
+from discreet._data.values import RANGES, Coder, value_text, words, wrong_type
 from discreet._declarations import Domain, comparable
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ class Levels(Coder):
 
     def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
         """Of a typed column: what is compared, if it is missing, positions of levels, what the rest is."""
-        import narwhals as nw
-
+        nw = words(value)
         numbers = self.domain.numbers
         if dtype in (nw.String, nw.Categorical, nw.Enum):
             text = value if dtype == nw.String else value.cast(nw.String)
@@ -106,9 +105,8 @@ class Levels(Coder):
             return value, value.is_null(), {}, self.untyped_code
         raise wrong_type(type(dtype).__name__)
 
-    def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
-        import narwhals as nw
-
+    def expression(self, value: nw.Expr, dtype: Any) -> Any:
+        nw = words(value)
         compared, missing, wanted, other = self.reading(value, dtype)
         code = _find(compared, list(wanted.items()), other)
         return nw.when(missing).then(nw.lit(self.absent)).otherwise(code)
@@ -117,10 +115,9 @@ class Levels(Coder):
         return not self.domain.texts.keys().isdisjoint(names)
 
 
-def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> nw.Expr:
+def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> Any:
     """A chain of comparisons; of many values first which block, so that no chain is deep."""
-    import narwhals as nw
-
+    nw = words(value)
     code = nw.lit(other)
     if len(wanted) <= _MOST_CHAINED_LEVELS:
         for level, position in reversed(wanted):

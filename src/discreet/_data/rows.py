@@ -17,14 +17,14 @@ from discreet._declarations import as_plain
 from discreet.errors import DataError, InvalidInputError
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    pass
 
 _CODE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 Chooser = Callable[[Sequence[str], str | None], str]
 
 
 @contextmanager
-def _open_frame(data: Any) -> Iterator[tuple[nw.LazyFrame[Any] | None, Chooser]]:
+def _open_frame(data: Any) -> Iterator[tuple[Any, Chooser]]:
     """A table or files while they are read, None for Python values; and how a column is chosen."""
     if not is_files(data):
         yield as_frame(data), choose
@@ -42,7 +42,8 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         if frame is None:
             raise InvalidInputError("a regression needs a table or a file with the named columns")
         names = frame.collect_schema().names()
-        rows = fetch(frame.select(*(chosen(names, column) for column in columns)))
+        wanted = [chosen(names, column) for column in columns]
+        rows = fetch(frame.values(wanted) if hasattr(frame, "words") else frame.select(*wanted))
     if not rows:
         raise DataError("the data are empty: there is no record")
     return [tuple(map(_plain, row)) for row in rows]
@@ -99,13 +100,15 @@ def count_codes(
     return counts
 
 
-def _values(frame: nw.LazyFrame[Any], name: str) -> Iterable[tuple[Any, int]]:
+def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
     """The values of a column with how often they occur.
 
     One by one where an engine may take as equal what prints differently, as a month and thirty days.
     """
     import narwhals as nw
 
+    if hasattr(frame, "words"):
+        return fetch(frame.values([name]).group_by("v0").agg(frame.words.len().alias("records")))
     if frame.implementation.is_pandas_like():
         return distinct(frame.to_native()[name].tolist())
     dtype = frame.collect_schema()[name]

@@ -25,6 +25,20 @@ RANGES |= {f"U{name}": (0, 2 * high + 1) for name, (_, high) in RANGES.items()}
 _RECORDS_AT_ONCE = 1 << 16
 
 
+def is_database(data: Any) -> bool:
+    """Whether data name a table of a database: text with ``://``, or a pair of an engine and a table."""
+    if isinstance(data, str):
+        return "://" in data
+    return isinstance(data, tuple) and len(data) == 2 and type(data[0]).__module__.startswith("sqlalchemy.")
+
+
+def words(of: Any) -> Any:
+    """The words in which an expression or frame is spoken to: narwhals, or the same words for a database."""
+    import narwhals
+
+    return getattr(of, "words", narwhals)
+
+
 class Coder(ABC):
     """What is declared about one column: a whole number for each record, which depends on that record alone.
 
@@ -66,7 +80,7 @@ class Coder(ABC):
         """The code of a Python value that is not missing."""
 
     @abstractmethod
-    def expression(self, value: nw.Expr, dtype: Any) -> nw.Expr:
+    def expression(self, value: nw.Expr, dtype: Any) -> Any:
         """The code of a typed column inside an engine; a type that cannot be read is a :class:`DataError`."""
 
     @abstractmethod

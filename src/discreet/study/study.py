@@ -34,7 +34,7 @@ from discreet.ledger.budgets import price_of
 from discreet.ledger.charging import Charge
 from discreet.planning.plan import DELTA_PARTS, Plan, Split, plan, split
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions._asking import BoundQuestion
+from discreet.questions._asking import BoundQuestion, source_label
 from discreet.questions._text import plain
 from discreet.questions.base import Question, check_question, question_of
 from discreet.schema import Schema, as_schema
@@ -146,10 +146,11 @@ class Study:
     ) -> None:
         self.data, self.schema, self.title = data, as_schema(schema), title
         # Part of every plan: an answer about other data must not be taken for that of these.
-        self.label = str(data) if isinstance(data, str | Path) else None
+        self.label = source_label(data) if isinstance(data, str | Path | tuple) else None
         if dataset is None:
-            dataset = Path(self.label).stem if self.label else "study"
-            if ledger is not None and not self.label:
+            is_file = self.label is not None and "://" not in self.label
+            dataset = Path(str(self.label)).stem if is_file else "study"
+            if ledger is not None and not is_file:
                 raise InvalidInputError("dataset is missing: say which dataset of the ledger these data are")
         self.dataset = dataset
         self.relation = self.schema.relation
@@ -1054,12 +1055,8 @@ def read_study(path: str | Path) -> StudyFile:
     ledger = str(
         head.get("ledger") or os.environ.get("DISCREET_LEDGER") or path.with_suffix(".ledger.db").name
     )
-    if "ledger" not in head and "DISCREET_LEDGER" in os.environ:
-        pass  # an address of its own, not relative to the file
-    elif "://" not in ledger:
-        ledger = str(path.parent / ledger)
-    elif ledger.startswith("sqlite:///") and not ledger.startswith("sqlite:////"):
-        ledger = f"sqlite:///{path.parent / ledger.removeprefix('sqlite:///')}"
+    if "ledger" in head or "DISCREET_LEDGER" not in os.environ:  # there an address of its own
+        ledger = _beside(path, ledger)
     budget = {name: head[name] for name in ("epsilon", "delta", "zcdp") if name in head}
     if not budget and "dataset" not in head:
         raise InvalidInputError(
@@ -1069,7 +1066,7 @@ def read_study(path: str | Path) -> StudyFile:
         )
     title = str(head.get("title", path.stem))
     arguments = {
-        "data": path.parent / str(head["data"]),
+        "data": _beside(path, str(head["data"])),
         "schema": schema,
         **budget,
         "ledger": ledger,
@@ -1084,7 +1081,18 @@ def read_study(path: str | Path) -> StudyFile:
         checked = checked_question(name, question)
         if not checked.needs_delta or checked.delta is not None:
             checked.request(schema)
-    return StudyFile(title, tuple(questions), {"study": arguments, "label": str(head["data"])}, divided)
+    return StudyFile(
+        title, tuple(questions), {"study": arguments, "label": source_label(str(head["data"]))}, divided
+    )
+
+
+def _beside(path: Path, address: str) -> str:
+    """Return the path of a file beside the study file, or the address of a database."""
+    if "://" not in address:
+        return str(path.parent / address)
+    if address.startswith("sqlite:///") and not address.startswith("sqlite:////"):
+        return f"sqlite:///{path.parent / address.removeprefix('sqlite:///')}"
+    return address
 
 
 def run_study(

@@ -134,14 +134,15 @@ def _as_frame(data: Any, needed: str) -> Any:
 
 @redact_errors
 def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> RecordSource:
-    import narwhals as nw
+    import narwhals
 
+    nw = getattr(table.raw, "words", narwhals)
     names = [f"k{i}" for i in range(len(table.codes))]
     columns = {name: code.cast(nw.Int64) for name, code in zip(names, table.codes, strict=True)}
     if table.person is not None:
         columns["person"] = nw.col(table.person)
-    engine = table.frame.implementation
-    if engine.is_spark_like() or engine.is_duckdb():
+    engine, in_database = table.frame.implementation, hasattr(table.raw, "words")
+    if engine.is_spark_like() or engine.is_duckdb() or in_database:
         frame = table.frame.select(**columns)
         if per_person is not None:
             _check_keys(fetch(frame.filter(nw.col("person").is_null()).select(nw.len()))[0][0])
@@ -149,8 +150,10 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
             place = nw.col("k0").cum_count().over("person", order_by=names)
             frame = frame.with_columns(place=place).filter(nw.col("place") <= per_person)
         native: Any = frame.select(*names).to_native()
+        if in_database:
+            return _stream(design, native.batches)
         if engine.is_duckdb() and not pushdown:
-            return _stream(design, native)
+            return _stream(design, lambda: _arrow_batches(native))
         number = int(fetch(frame.select(nw.len()))[0][0])
         return RecordSource(number, redact_errors(_SqlSums(design, native, engine.is_spark_like(), number)))
     arrays, eager = _arrays(table, columns)
@@ -216,11 +219,7 @@ def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSourc
 
 
 @redact_errors
-def _stream(design: Design, native: Any) -> RecordSource:
-    def batches() -> Iterator[list[IntArray]]:
-        for batch in native.to_arrow_reader(_BATCH):
-            yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
-
+def _stream(design: Design, batches: Callable[[], Iterator[list[IntArray]]]) -> RecordSource:
     blocks: list[RowBlock] | None = []
     number = size = 0
     for codes in batches():
@@ -230,6 +229,11 @@ def _stream(design: Design, native: Any) -> RecordSource:
             size += blocks[-1].size
             blocks = blocks if size <= _KEPT_BYTES else None
     return _in_process(design, number, batches, blocks)
+
+
+def _arrow_batches(native: Any) -> Iterator[list[IntArray]]:
+    for batch in native.to_arrow_reader(_BATCH):
+        yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
 
 def _in_process(
