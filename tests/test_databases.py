@@ -128,9 +128,27 @@ def test_a_lookup_in_a_database_returns_as_many_rows_as_it_got(tmp_path: Path) -
     frame: Any = engines.as_frame(address)
     value = words(frame).col("a")
     found = frame.with_places("place", value, {"a": 0, "A": 1}, False)
-    assert sorted(row[0] for row in found.select("a").rows()) == ["A", "a", "b"]
+    assert sorted(found.select("a", "place").rows()) == [("A", 1), ("a", 0), ("b", None)]
+    whole = stored(tmp_path / "u.db", [(1,), (2,)], "a INTEGER")
+    numbers: Any = engines.as_frame(whole)
+    twice = numbers.with_places("place", words(numbers).col("a"), {"1": 4, "01": 3}, True)
+    assert sorted(twice.select("a", "place").rows()) == [(1, 3), (2, None)]
     levels = ("a", "A", *(f"l{i}" for i in range(20)), "b")
     assert count_levels(address, Domain(levels), column="a") == (1, 1, *[0] * 20, 1)
+
+
+def test_keys_of_people_keep_their_type(tmp_path: Path) -> None:
+    address = stored(tmp_path / "t.db", [("a", 1), ("a", "1"), ("a", 1)], "a, who")
+    assert count_levels(address, Domain(("a", "b")), column="a", person="who", per_person=1) == (2, 0)
+    without = stored(tmp_path / "u.db", [("a", 1.5), ("a", None)], "a, who")
+    with pytest.raises(DataError, match="2 of 2 records have no person key"):
+        count_levels(without, Domain(("a", "b")), column="a", person="who", per_person=1)
+
+
+def test_a_file_is_opened_for_reading(tmp_path: Path) -> None:
+    frame: Any = engines.as_frame(stored(tmp_path / "t.db"))
+    with frame.engine.connect() as connection, pytest.raises(sa.exc.OperationalError, match="readonly"):
+        connection.exec_driver_sql("DELETE FROM t")
 
 
 def test_levels_that_no_record_can_have(tmp_path: Path) -> None:
