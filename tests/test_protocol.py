@@ -320,6 +320,9 @@ def test_numbers_are_written_with_two_digits_of_their_error() -> None:
     assert written(0.3032, 0.3371, digits=3) == "0.303 to 0.337"
     assert with_interval(1234.5678, 1200.0, 1270.0) == "1,235 (1,200 to 1,270)"
     assert with_interval(1.0234, 1.0012, 1.0451) == "1.023 (1.001 to 1.045)"
+    assert with_interval(12.34, 10.0, math.inf) == "12.3 (10.0 to ∞)"
+    assert with_interval(math.inf, 12.4, math.inf) == "∞ (12 to ∞)"
+    assert with_interval(-3.0, -math.inf, 2.0) == "−3.0 (−∞ to 2.0)"
     assert written(None, digits=2) == "–"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,15 @@ def test_questions_that_have_no_curve_are_refused(time: str, event: str, bins: A
     columns = {**SCHEMA.columns, "arm3": ["a", "b", "c"], "negative": (-1, 5)}
     with pytest.raises(discreet.errors.InvalidInputError, match=words):
         discreet.Survival(time, event, bins=bins, epsilon=1).request(discreet.Schema(columns, n=2000))
+
+
+def test_a_median_that_is_not_reached_is_reported() -> None:
+    from discreet._reporting.report import report
+
+    lasting = {"days": [900.0] * 2000, "status": ["alive"] * 2000}
+    answer = discreet.survival(lasting, "days", "status", schema=SCHEMA, bins=8, epsilon=5)
+    assert math.isinf(answer.median()[0].high)
+    assert "∞" in report(answer)
 
 
 def test_a_single_group_is_not_compared() -> None:

@@ -121,14 +121,17 @@ def written(*values: float | None, digits: int) -> str:
 
 
 def with_interval(middle: float, low: float, high: float) -> str:
-    """Return a number and its interval as text, with two digits of the interval's width."""
-    digits = decimals([Row("", middle, None, low, high)])
+    """Return a number and its interval as text, with two digits of the width between its finite ends."""
+    ends = [value for value in (low, middle, high) if math.isfinite(value)]
+    ends = ends if len(ends) > 1 else [*ends, 0.0]
+    digits = decimals([Row("", middle, None, min(ends), max(ends))])
     return f"{written(middle, digits=digits)} ({written(low, high, digits=digits)})"
 
 
 def number_text(value: float, digits: int) -> str:
     """Return a number with these decimals and, where it is negative, a minus sign instead of a hyphen."""
     text = f"{value:.4g}" if abs(value) >= 1e9 or digits >= 12 else f"{value:,.{digits}f}"
+    text = text.replace("inf", "∞")
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
