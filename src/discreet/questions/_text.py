@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from discreet._declarations import Domain, as_epsilon
+from discreet._declarations import as_epsilon
 from discreet._json import as_json
 from discreet._registry import QUESTIONS
 from discreet._text import amount
@@ -25,25 +25,17 @@ def plain(value: Any) -> Any:
     """Return a value as JSON; what JSON cannot hold becomes text."""
     if hasattr(value, "item") and not isinstance(value, Mapping | Sequence):
         value = value.item()
-    if isinstance(value, Domain):
-        return {name: plain(getattr(value, name)) for name in ("levels", "other", "missing")}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, range):
-        return _list_text(value)
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def words(value: Any) -> str:
     """Return a value in words, for a reader."""
-    if isinstance(value, Domain):
-        return words(value.levels)
     if isinstance(value, Mapping):
         return "; ".join(f"{key} ({words(item)})" for key, item in value.items())
-    if isinstance(value, range):
-        return _list_text(value)
     if isinstance(value, list | tuple):
         return ", ".join(map(words, value))
     if isinstance(value, bool):
@@ -117,10 +109,6 @@ def _mapping_text(text: str, name: str) -> dict[str, str]:
     return texts
 
 
-def _domains(text: str, name: str) -> dict[str, tuple[str, ...]]:
-    return {column: tuple(entries(levels, name)) for column, levels in _mapping_text(text, name).items()}
-
-
 def _arrows(text: str, name: str) -> dict[str, tuple[str, ...]]:
     """Read names with their parents, of which there may be none."""
     named = _mapping_text(text, name)
@@ -143,32 +131,11 @@ def _options(text: str, name: str) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, Domain):
-        return _written(value.levels)
     if isinstance(value, Mapping):
         return "; ".join(f"{key}={_written(item)}" for key, item in value.items())
     if isinstance(value, str) or not isinstance(value, Iterable):
         return number_text(value) if isinstance(value, float) else str(value)
     return ",".join(map(_written, value))
-
-
-def codes_of(text: str) -> range | None:
-    """The codes from one whole number to another, written 0..999; None for any other text."""
-    ends = re.fullmatch(r"\s*(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})\s*", text, re.ASCII)
-    return range(int(ends[1]), int(ends[2]) + 1) if ends else None
-
-
-def _levels(text: str, name: str) -> Sequence[Any]:
-    codes = codes_of(text)
-    return tuple(entries(text, name)) if codes is None else codes
-
-
-def _list_text(value: Any) -> str:
-    """Levels, one a line where one of them has a comma; codes by their first and last."""
-    if isinstance(value, range) and value.step == 1 and len(value):
-        return f"{value[0]}..{value[-1]}"
-    parts = [str(level) for level in value]
-    return ("\n" if any("," in part for part in parts) else ",").join(parts)
 
 
 def _plain_numbers(value: Any) -> Any:
@@ -204,21 +171,16 @@ class TextForm:
 
 
 TEXT = TextForm("text")
-LEVEL = TextForm("level")
 BUDGET = TextForm("budget", plain=_exact)
 NUMBER = TextForm("number", _number, number_text, float)
 WHOLE = TextForm("whole", _whole, plain=int)
 NUMBERS = TextForm("numbers", _one_or_more, _written, _plain_numbers)
 SERIES = TextForm("numbers", _numbers, _written, lambda value: as_json(tuple(map(float, value))))
 WHOLES = TextForm("numbers", _wholes, _written, lambda value: [int(item) for item in value])
-PAIR = TextForm("pair", _pair, _written, lambda value: [float(item) for item in value])
 NAMES = TextForm("names", lambda text, name: tuple(entries(text, name)), _written)
-LEVELS = TextForm("levels", _levels, _list_text)
-DOMAINS = TextForm("domains", _domains, _written)
 ARROWS = TextForm("domains", _arrows, _written)
 LIMITS = TextForm("limits", _limits, _written)
 OPTIONS = TextForm("options", _options, _written)
-RULES = TextForm("rules", _options, _written)
 FLAG = TextForm("flag", _flag, words, bool)
 
 _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers
