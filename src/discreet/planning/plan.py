@@ -527,42 +527,25 @@ def split(
     3/4
     """
     size = schema.size if n is None else n
-    fixed: dict[str, Plan | Question] = {}
-    weights: dict[str, Fraction] = {}
     asked: dict[str, Question] = {}
+    plans: dict[str, Plan] = {}
+    weights: dict[str, Fraction] = {}
     for name, entry in questions.items():
         if sum(key in entry for key in ("within", "weight", "epsilon")) > 1:
             raise InvalidInputError(f"question {name!r}: give one of epsilon, within and weight")
-        kind = entry.get("kind", "proportions")
-        parameters = {k: v for k, v in entry.items() if k not in (*SPLIT_KEYS, "id", "kind", "title")}
-        question = question_of(kind, parameters, f"question {name!r} ({kind})")
+        question = asked[name] = with_delta(checked_question(name, entry), delta)
         if question.needs_delta and question.delta is None:
-            if not delta:
-                raise InvalidInputError(
-                    f"question {name!r} needs a δ: give the study one, such as delta='1e-6'"
-                )
-            question = replace(question, delta=str(delta / DELTA_PARTS))
-        asked[name] = question
-        if "epsilon" in entry:
-            fixed[name] = replace(question, epsilon=as_epsilon(entry["epsilon"]))
-        elif "within" in entry:
+            raise InvalidInputError(f"question {name!r} needs a δ: give the study one, such as delta='1e-6'")
+        if "within" in entry:
+            wanted = {key: entry.get(key) for key in ("within", "of", "guess")}
             try:
-                fixed[name] = plan(
-                    question,
-                    schema,
-                    within=entry["within"],
-                    n=size,
-                    of=entry.get("of"),
-                    guess=entry.get("guess"),
-                )
+                plans[name] = plan(question, schema, n=size, **wanted)  # type: ignore[arg-type]
             except InvalidInputError as error:
                 raise InvalidInputError(f"question {name!r}: {error}") from None
-        else:
+            asked[name] = plans[name].question
+        elif "epsilon" not in entry:
             weights[name] = as_epsilon(entry.get("weight", 1), "weight")
-    budgets = {
-        name: (decided.question if isinstance(decided, Plan) else decided).exact_epsilon
-        for name, decided in fixed.items()
-    }
+    budgets = {name: question.exact_epsilon for name, question in asked.items() if name not in weights}
     left = epsilon - sum(budgets.values(), Fraction(0))
     if left < 0 or (weights and left <= 0):
         needs = ", ".join(f"{name} ε = {amount(value)}" for name, value in budgets.items())
@@ -574,23 +557,61 @@ def split(
     total = sum(weights.values(), Fraction(0))
     shares = []
     for name, question in asked.items():
-        decided = fixed.get(name)
-        if isinstance(decided, Plan):
-            shares.append(
-                BudgetShare(name, decided.question, decided, _with_epsilon(questions[name], decided.question))
-            )
-            continue
         part = budgets[name] if name in budgets else round_digits(left * weights[name] / total, math.floor, 4)
         funded = replace(question, epsilon=part)
-        expected = _plan_if_known(funded, schema, questions[name], size)
-        shares.append(BudgetShare(name, funded, expected, _with_epsilon(questions[name], funded)))
+        expected = plans.get(name) or _plan_if_known(funded, schema, questions[name], size)
+        fields = {key: value for key, value in questions[name].items() if key not in SPLIT_KEYS}
+        shares.append(BudgetShare(name, funded, expected, {**fields, "epsilon": str(part)}))
     return Split(tuple(shares), epsilon)
 
 
-def _with_epsilon(given: Mapping[str, Any], question: Question) -> dict[str, Any]:
-    """Return a question with its part of the budget, as a study file has it."""
-    fields = {key: value for key, value in given.items() if key not in SPLIT_KEYS}
-    return {**fields, "epsilon": str(question.exact_epsilon)}
+def checked_question(name: str, question: Mapping[str, Any]) -> Question:
+    """Return the question that a mapping describes.
+
+    Parameters
+    ----------
+    name : str
+        Its id.
+    question : mapping
+        ``kind`` and the fields of a question, as a study file has them.
+
+    Returns
+    -------
+    Question
+
+    Raises
+    ------
+    InvalidInputError
+        If the kind or a field is unknown, or a field has a wrong value.
+
+    Examples
+    --------
+    >>> checked_question("age", {"kind": "mean", "column": "age", "epsilon": 1}).kind
+    'mean'
+    """
+    elsewhere = {"id", "kind", "title", *SPLIT_KEYS} - {"epsilon"}
+    kind = question.get("kind", "proportions")
+    fields = {key: value for key, value in question.items() if key not in elsewhere}
+    return question_of(kind, fields, f"question {name!r} ({kind})")
+
+
+def with_delta(question: Question, delta: Fraction | None) -> Question:
+    """Return the question with its part of the δ of a study, if it needs one and has none.
+
+    Parameters
+    ----------
+    question : Question
+        A question.
+    delta : Fraction, optional
+        The δ of the study.
+
+    Returns
+    -------
+    Question
+    """
+    if not question.needs_delta or question.delta is not None or not delta:
+        return question
+    return replace(question, delta=str(delta / DELTA_PARTS))
 
 
 def _plan_if_known(

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,11 @@ from discreet.ledger import Account, Budget, Ledger, Receipt
 from discreet.ledger._chain import scope_after
 from discreet.ledger.budgets import price_of
 from discreet.ledger.charging import Charge
-from discreet.planning.plan import DELTA_PARTS, Plan, Split, plan, split
+from discreet.planning.plan import Plan, Split, checked_question, plan, split, with_delta
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._asking import BoundQuestion, source_label
 from discreet.questions._text import plain
-from discreet.questions.base import Question, check_question, question_of
+from discreet.questions.base import Question, check_question
 from discreet.schema import Schema, as_schema
 from discreet.study.simulated import answer_from_simulation
 
@@ -730,11 +730,9 @@ class Study:
         return answer
 
     def _with_delta(self, question: Question) -> Question:
-        """Return the question with a part of the study's δ, where it needs a δ and has none."""
+        """Return the question with the study's δ, of which it gets a part if it needs one and has none."""
         check_question(question)
-        if not question.needs_delta or question.delta is not None or not self.budget.delta:
-            return question
-        return replace(question, delta=str(self.budget.delta / DELTA_PARTS))
+        return with_delta(question, self.budget.delta)
 
     def _bind(self, name: str | None, question: Question) -> BoundQuestion:
         """Return the question bound to the data, with what pricing has read already."""
@@ -843,36 +841,6 @@ class Study:
             for name, (question, answer) in self._answered.items()
         ]
         return "\n".join([*lines, *(align_columns(["id", "question", "guarantee"], rows) if rows else [])])
-
-
-def checked_question(name: str, question: Mapping[str, Any]) -> Question:
-    """Return the question that a mapping describes.
-
-    Parameters
-    ----------
-    name : str
-        The id of the question, for messages.
-    question : mapping
-        Its ``kind`` and fields.
-
-    Returns
-    -------
-    Question
-
-    Raises
-    ------
-    InvalidInputError
-        If a key is unknown; the message names the nearest known key.
-
-    Examples
-    --------
-    >>> checked_question("age", {"kind": "mean", "column": "age", "epsilon": 1}).kind
-    'mean'
-    """
-    dropped = ("id", "title", "within", "weight", "of", "guess")
-    parameters = {key: value for key, value in question.items() if key not in dropped}
-    kind = parameters.pop("kind", "proportions")
-    return question_of(kind, parameters, f"question {name!r} ({kind})")
 
 
 def by_id(questions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
