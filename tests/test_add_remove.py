@@ -76,7 +76,7 @@ def test_against_all_true_counts(z: Any, prior: Any, noise: Any) -> None:
 
 def test_moments_agree_with_draws() -> None:
     z = np.array([12, 3, 0, -2, 40, 7])
-    posterior = AddRemovePosterior(z, 0.7, epsilon=0.8)
+    posterior = AddRemovePosterior(z, 0.7, noise=DiscreteLaplace(1 / 0.8))
     draws = posterior.sample(40_000, seed=1)
     error = posterior.std() / math.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - posterior.mean()) < 7 * error).all()
@@ -94,7 +94,7 @@ def coverage(k: int, n: int, epsilon: float, repetitions: int, seed: int) -> tup
         theta = rng.dirichlet(np.ones(k))
         noise = rng.geometric(-math.expm1(-epsilon), (2, k))
         z = rng.multinomial(n, theta) + noise[0] - noise[1]
-        posterior = AddRemovePosterior(z, 1.0, epsilon=epsilon)
+        posterior = AddRemovePosterior(z, 1.0, noise=DiscreteLaplace(1 / epsilon))
         low, high = posterior.interval(0.9)
         shares += float(((low <= theta) & (theta <= high)).mean())
         first, last = posterior.total.interval(0.9)
@@ -117,8 +117,8 @@ def test_a_strength_that_is_integrated_out_finds_empty_levels() -> None:
     noise = rng.geometric(-math.expm1(-1.0), (2, 1000))
     counts = rng.multinomial(10_000, theta)
     z = counts + noise[0] - noise[1]
-    fixed = AddRemovePosterior(z, 1.0, epsilon=1.0)
-    free = AddRemovePosterior(z, epsilon=1.0)
+    fixed = AddRemovePosterior(z, 1.0, noise=DiscreteLaplace(1.0))
+    free = AddRemovePosterior(z, noise=DiscreteLaplace(1.0))
     assert np.abs(fixed.mean() - counts / 10_000).sum() > 0.03
     assert np.abs(free.mean() - counts / 10_000).sum() < 0.01
     low, high = free.total.interval(0.99)
@@ -128,7 +128,7 @@ def test_a_strength_that_is_integrated_out_finds_empty_levels() -> None:
 def test_equal_cells_are_equal_and_many_cells_are_fast() -> None:
     rng = np.random.default_rng(4)
     z = np.tile(rng.integers(-3, 30, 100), 1000)
-    posterior = AddRemovePosterior(z, 1.0, epsilon=1.0)
+    posterior = AddRemovePosterior(z, 1.0, noise=DiscreteLaplace(1.0))
     low, high = posterior.interval(0.9)
     assert (low[:100] == low[100:200]).all()
     assert (low < high).all()
@@ -144,12 +144,10 @@ def test_gauss_rules_have_the_moments() -> None:
 
 
 def test_wrong_things_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="either epsilon"):
-        AddRemovePosterior([1, 2], 1.0)
     with pytest.raises(InvalidInputError, match="low < high"):
         LogUniform(2.0, 1.0)
     with pytest.raises(InvalidInputError, match="level"):
-        AddRemovePosterior([1, 2], 1.0, epsilon=1.0).interval(1.5)
+        AddRemovePosterior([1, 2], 1.0, noise=DiscreteLaplace(1.0)).interval(1.5)
 
 
 def test_noise_that_drowns_everything_is_refused_at_once() -> None:
@@ -157,5 +155,5 @@ def test_noise_that_drowns_everything_is_refused_at_once() -> None:
     from discreet._inference.add_remove import AddRemovePosterior
 
     with pytest.raises(TooLargeError, match="moves a count by about 1,414,214"):
-        AddRemovePosterior((40, 60), 1.0, epsilon=1e-6)
-    AddRemovePosterior((40, 60), 1.0, epsilon=1e-4)
+        AddRemovePosterior((40, 60), 1.0, noise=DiscreteLaplace(1e6))
+    AddRemovePosterior((40, 60), 1.0, noise=DiscreteLaplace(1e4))

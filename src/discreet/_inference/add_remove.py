@@ -22,7 +22,7 @@ import numpy as np
 
 from discreet._numerics.cells import Cells, SumOfCells, distinct
 from discreet._numerics.counts import RisingLaw
-from discreet._numerics.noises import DiscreteLaplace, Noise
+from discreet._numerics.noises import Noise
 from discreet._numerics.summation import Sums
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions._beta_rows import BetaPart
@@ -98,14 +98,9 @@ class AddRemovePosterior(UncertainShares):
         noisy: Sequence[float] | IntArray | FloatArray,
         prior: float | Sequence[float] | FloatArray | LogUniform = STRENGTH_PRIOR,
         *,
-        epsilon: float | None = None,
-        noise: Noise | None = None,
+        noise: Noise,
         total_prior: LogUniform | None = None,
     ) -> None:
-        if noise is None and epsilon is not None:
-            noise = DiscreteLaplace(1 / float(epsilon))
-        elif noise is None or epsilon is not None:
-            raise InvalidInputError("give either epsilon= of geometric noise or noise=")
         if noise.together:
             raise InvalidInputError("noise that sums to zero reveals the total: give total=…")
         self.noisy = np.asarray(noisy, dtype=np.float64)
