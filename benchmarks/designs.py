@@ -6,6 +6,7 @@
     python benchmarks/designs.py run --quick                                 # 40 designs, 2 fits each
     python benchmarks/designs.py table part-*.json
     python benchmarks/designs.py prior --fits 150                            # coefficients from their prior
+    python benchmarks/designs.py robust --fits 200                           # errors that spread unevenly
 
 A design is a formula of one to three blocks of columns (normal, uniform, skewed, heavy-tailed, with narrow
 data in wide bounds, polynomials, splines, levels of which some are rare, their interactions, correlated and
@@ -471,6 +472,72 @@ def prior(options: argparse.Namespace) -> None:
         print(row, flush=True)
 
 
+UNEVEN = ("ends", "fan", "skewed", "levels")
+"""Errors spread more at both ends of a column, at one of them, in the tail of a skewed one, in a level."""
+
+
+def uneven(kind: str, n: int, generator: np.random.Generator) -> tuple[Any, Any]:
+    """A column between -4 and 4, or a sign, and a response whose errors spread unevenly along it."""
+    x = np.clip(generator.normal(size=n), -4, 4)
+    if kind == "fan":
+        x = generator.uniform(-4, 4, n)
+    elif kind == "skewed":
+        x = np.clip(generator.gamma(1.0, 1.0, n) - 2, -4, 4)
+    elif kind == "levels":
+        x = np.where(generator.random(n) < 0.15, 1.0, -1.0)
+    spread = {
+        "ends": 0.1 + x**2 / 2,
+        "fan": np.exp(x / 2) / 2,
+        "skewed": 0.1 + (x + 2) / 1.5,
+        "levels": np.where(x > 0, 1.5, 0.5),
+    }[kind]
+    return x, 0.5 + 0.4 * x + spread * generator.normal(size=n)
+
+
+def robust(options: argparse.Namespace) -> None:
+    """Slopes of ``y ~ x + z`` by ordinary and by robust errors, where errors spread unevenly along x."""
+    import pandas as pd
+
+    from discreet._randomness.entropy import SeededEntropy
+    from discreet.regression._newton.fit import regression
+
+    print("| errors | n | ε | ordinary holds | robust holds | robust / ordinary width | OLS | HC1 | warn |")
+    print("| --- " * 9 + "|")
+    bounds = {"x": (-4.0, 4.0), "z": (-1.0, 1.0), "y": (-12.0, 12.0)}
+    for kind, n, epsilon in product(options.kinds, options.n, options.epsilon):
+        held, widths, without, warned = [], [], [], []
+        asked = {
+            errors: regression("y ~ x + z", epsilon=epsilon, delta=DELTA, n=n, bounds=bounds, errors=errors)
+            for errors in (None, "robust")
+        }
+        for fit in range(options.fits):
+            generator = np.random.default_rng([options.seed, fit, n])
+            x, y = uneven(kind, n, generator)
+            frame = pd.DataFrame({"x": x, "z": generator.uniform(-1, 1, n), "y": np.clip(y, -12, 12)})
+            seed = int(generator.integers(2**31))
+            ends = []
+            for one in asked.values():
+                made = one.fit(frame, source=SeededEntropy(seed))
+                ends.append([float(end[1]) for end in made.interval(0.9)])
+            warned.append(bool(made.warnings))
+            held.append([low <= 0.4 <= high for low, high in ends])
+            widths.append([high - low for low, high in ends])
+            rows = np.column_stack([np.ones(n), x, frame["z"]])
+            inverse = np.linalg.inv(rows.T @ rows)
+            beta = inverse @ rows.T @ frame["y"].to_numpy()
+            left = frame["y"].to_numpy() - rows @ beta
+            plain = inverse * (left @ left) / (n - 3)
+            sandwich = inverse @ (rows.T * left**2) @ rows @ inverse * n / (n - 3)
+            without.append([abs(beta[1] - 0.4) < 1.645 * math.sqrt(v[1, 1]) for v in (plain, sandwich)])
+        (first, second), (ols, sandwich_held) = np.mean(held, axis=0), np.mean(without, axis=0)
+        ratio = float(np.median([robust / ordinary for ordinary, robust in widths]))
+        print(
+            f"| {kind} | {n} | {epsilon} | {first:.3f} | {second:.3f} | {ratio:.2f} | {ols:.3f} | "
+            f"{sandwich_held:.3f} | {np.mean(warned):.2f} |",
+            flush=True,
+        )
+
+
 def _share(group: list[dict[str, Any]], level: int, of: str = "held") -> float:
     return float(np.mean([held for one in group for held in one[of][level]]))
 
@@ -520,6 +587,13 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--family", nargs="+", default=FAMILIES)
     one.set_defaults(run=prior)
+    one = commands.add_parser("robust")
+    one.add_argument("--fits", type=int, default=200)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--kinds", nargs="+", default=UNEVEN)
+    one.add_argument("--n", nargs="+", type=int, default=[1_000, 5_000, 20_000])
+    one.add_argument("--epsilon", nargs="+", default=["1", "3", "10"])
+    one.set_defaults(run=robust)
     options = parser.parse_args()
     options.run(options)
 

@@ -167,7 +167,7 @@ class Watched:
     def __call__(self, sums: RoundSums, noise: Any, source: Any) -> RoundSums:
         self.tags = []
         out = self.real(sums, noise, source)
-        flat = [*out.gradient, *out.curvature, out.square]
+        flat = [*out.gradient, *out.curvature, *out.outer, out.square]
         variances, exact = [], []
         seen = set()
         for value in flat:
@@ -185,7 +185,8 @@ class Watched:
             width = len(sums.gradient)
             diagonal = np.cumsum([0, *range(width, 1, -1)]).tolist()
             triangle = [40_000_000 * (i in diagonal) for i in range(len(out.curvature))]
-            self.kept.append(RoundSums((1000,) * width, tuple(triangle), 10**9 * (out.square != 0)))
+            outer = tuple(triangle) if out.outer else ()
+            self.kept.append(RoundSums((1000,) * width, tuple(triangle), 10**9 * (out.square != 0), outer))
         return self.kept[at]
 
     def fit(self, question: Any, records: list[tuple[Any, ...]]) -> list[tuple[list[int], list[Fraction]]]:
@@ -204,6 +205,8 @@ FAMILIES: dict[str, Any] = {
 
 
 def asked(family: str, **options: Any) -> tuple[Any, list[tuple[Any, ...]]]:
+    if family == "robust":
+        family, options["options"] = "gaussian", {"errors": "robust"}
     bounds, levels, answers = FAMILIES[family]
     question = regress_request(
         "y ~ x + s",
@@ -228,7 +231,7 @@ def squared(
     return total
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", [*sorted(FAMILIES), "robust"])
 @pytest.mark.parametrize("relation", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
 def test_regressions_of_all_pairs_of_neighbours(
     family: str, relation: str, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +247,7 @@ def test_regressions_of_all_pairs_of_neighbours(
         most = max(squared(without, one) for one in every)
     else:
         most = max(squared(one, other) for one, other in itertools.combinations(every, 2))
-    assert len(every[0]) == {"gaussian": 3, "poisson": 6}.get(family, 5)
+    assert len(every[0]) == {"gaussian": 3, "robust": 3, "poisson": 6}.get(family, 5)
     assert hockey_stick(most, EPSILON) <= DELTA
     # With half the noise it would not hold; two gradients of several classes are never quite opposite.
     assert hockey_stick(most * (6 if family == "multinomial" else 4), EPSILON) > DELTA

@@ -26,14 +26,15 @@ from discreet.regression._newton.formulas import check_formula
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.2" / "documents"
-TODAY = {
+TODAY: dict[str, Any] = {
+    "regress-robust": ("public", {"options": {"errors": "robust"}, "delta": "1e-6"}),
     "quantiles": ("public", {}),
     "quantiles-add-remove": (None, {}),
     "quantiles-groups": ("public", {"by": "sex"}),
     "survival": ("public", {"by": "arm", "bins": 4}),
     "survival-add-remove": (None, {"bins": 4}),
 }
-"""Quantiles and survival, which 0.2 had not: the number of records, and what else is asked."""
+"""What 0.2 had not: the number of records, and what else is asked."""
 NAMES = sorted([*(path.stem for path in WRITTEN.glob("*.json")), *TODAY])
 
 
@@ -47,6 +48,8 @@ def text_of(name: str) -> str:
         data = {"age": [20.0, 30.0, 55.0, 70.0] * 30, "sex": ["f", "m", "m", "f"] * 30}
         data["arm"] = ["a", "b"] * 60
         schema = discreet.Schema(columns, n=n)
+        if name.startswith("regress"):
+            return str(discreet.regress(data, "age ~ sex", schema=schema, epsilon=1, **asked_too).to_json())
         if name.startswith("survival"):
             return str(discreet.survival(data, "age", "sex", schema=schema, epsilon=1, **asked_too).to_json())
         return str(discreet.quantiles(data, "age", schema=schema, epsilon=1, **asked_too).to_json())
@@ -175,6 +178,13 @@ def test_a_regression_has_the_noise_that_it_claims(name: str, edit: Any) -> None
 @pytest.mark.parametrize(
     ("name", "edits"),
     [
+        ("regress-robust", [(("rounds", 2, "noise", 3), "1")]),
+        ("regress-robust", [(("rounds", 2, "noise", 3), "-1")]),
+        ("regress-robust", [(("rounds", 2, "noise", 3), None), (("rounds", 2, "outer"), [])]),
+        ("regress-robust", [(("rounds", 1, "outer"), [])]),
+        ("regress-robust", [(("question", "errors"), "other")]),
+        ("regress-robust", [(("question", "errors"), None)]),
+        ("regress-gaussian", [(("question", "errors"), "robust")]),
         ("logistic-diffuse", [(("estimator",), "OtherRegression"), (("guarantee", "epsilon"), "1/1000")]),
         ("logistic-diffuse", [(("estimator",), "OtherRegression")]),
         ("logistic-diffuse", [(("settings", "sampler"), "other")]),

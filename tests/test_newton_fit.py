@@ -313,6 +313,8 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ age", {"missing": {"vote": "perhaps"}}, "not one of levels"),
         ("vote ~ age", {"prior": [(0, 1)]}, "prior=.* must say by column"),
         ("vote ~ age", {"aim": "fame"}, "aim"),
+        ("vote ~ age", {"errors": "robust"}, "gaussian family"),
+        ("vote ~ age", {"errors": "equal"}, "must be 'robust'"),
         ("vote", {}, "must be a text such as"),
         ("vote ~ vote + age", {}, "both sides"),
     ],

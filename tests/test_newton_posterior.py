@@ -132,6 +132,63 @@ def test_given_a_curvature_coefficients_are_normal_as_written_out() -> None:
     assert np.diff(logs) == pytest.approx(np.diff(others))
 
 
+def test_robust_errors_take_the_place_of_equal_ones() -> None:
+    """K = AΛA' + B + s²I, B drawn as A is: by plain matrices; where it is not positive it is refused."""
+    model, made, seen, _ = seen_once("gaussian", 1e30)
+    other = np.array([[200.0, 60.0, 20.0], [60.0, 90.0, -10.0], [20.0, -10.0, 200.0]])
+    seen = seen._replace(outer=other, outer_variance=25.0)
+    before = np.diag([2.0, 0.3, 0.5])
+    found = LatentCurvature(model, made, seen, (np.zeros(3), before), 900.0, True)
+    first, free = found.root.shape[1], found.root.shape[1] + found.outer_root.shape[1]
+    x = np.zeros((3, free + 1))
+    x[1, first:free], x[2, first] = 0.7, -1e6
+    state = found.states(x)
+    assert state.log_density[2] == -math.inf
+    matrix, logs = symmetric(found.mean, 3), []
+    for at in range(2):
+        spread = symmetric(found.outer_mean + found.outer_root @ x[at, first:free], 3)
+        chance = spread + found.rounding * matrix + seen.variance * np.eye(3)
+        whole = matrix @ before @ matrix + chance
+        left = seen.score + matrix @ seen.point
+        gain = before @ matrix @ np.linalg.inv(whole)
+        vectors = state.vectors[at]
+        assert vectors @ state.mean[at] == pytest.approx(gain @ left - seen.point)
+        covariance = vectors @ state.covariance[at] @ vectors.T
+        assert covariance == pytest.approx(before - gain @ matrix @ before)
+        law = stats.multivariate_normal(np.zeros(3), whole)
+        logs.append(law.logpdf(left) - np.log(np.linalg.eigvalsh(spread) + found.outer_per_record).sum())
+    assert np.diff(state.log_density[:2]) == pytest.approx(np.diff(logs))
+    drawn = found.sample()
+    assert drawn.outer is not None
+    assert drawn.outer == pytest.approx(other, abs=25)  # five deviations of its noise
+
+
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_REMOVE])
+def test_robust_errors_without_noise_are_those_of_a_sandwich(relation: Relation) -> None:
+    """White's standard errors, of ten thousand records whose errors grow with x; equal ones are too small."""
+    setting, found = asked("gaussian", 10_000, "1e5"), []
+    setting = replace(setting, relation=relation, n=None if relation is Relation.ADD_REMOVE else setting.n)
+    generator = np.random.default_rng(6)
+    x = generator.integers(-1024, 1025, 10_000) / 1024
+    y = np.clip(0.1 + 0.2 * x + 0.3 * x**2 * generator.normal(size=len(x)), -1, 1)
+    rows = np.column_stack([np.ones(len(x)), x])
+    block = RowBlock(1024 * rows, np.rint((y + 1) / 2 * (1 << 16)).astype(np.int64))
+    for robust in (True, False):
+        public = replace(setting, robust=robust)
+        outcome = ask(
+            public,
+            lambda link, curved: exact_sums(setting.model, setting.design, link, [block], curved),
+            SeededEntropy(3),
+        )
+        assert [sums.outer != () for _, sums in outcome.rounds] == [robust] * 3
+        found.append(outcome.posterior.std())
+    inverse = np.linalg.inv(rows.T @ rows)
+    left = y - rows @ inverse @ rows.T @ y
+    white = inverse @ (rows.T * left**2) @ rows @ inverse
+    assert found[0] == pytest.approx(np.sqrt(np.diag(white)), rel=0.05)
+    assert found[1][1] < 0.85 * found[0][1]
+
+
 def test_a_curvature_that_is_not_positive_is_refused() -> None:
     model, made, seen, true = seen_once("poisson")
     found = LatentCurvature(model, made, seen, (np.zeros(3), np.eye(3)), 900.0, True)

@@ -23,6 +23,7 @@ from discreet.regression._newton.sums import (
     RoundNoise,
     RoundSums,
     RowBlock,
+    _reach,
     add_noise,
     exact_sums,
     noise_for,
@@ -54,7 +55,8 @@ def links(model: ResponseModel, made: Design, size: float = 1.5) -> list[Link]:
     points = [np.zeros(made.d * model.outputs), *generator.normal(0, size, (2, made.d * model.outputs))]
     clips = {"gaussian": 0.3, "poisson": 3.0}
     found = [model.link(made, point) for point in points]
-    return [*found, model.link(made, points[1], clips.get(model.family))]
+    found.append(model.link(made, points[1], clips.get(model.family)))
+    return [*found, found[0].with_outer(), found[-1].with_outer()] if model.normal else found
 
 
 def every_record(made: Design, model: ResponseModel) -> RowBlock:
@@ -78,8 +80,9 @@ def scaled(sums: RoundSums, noise: RoundNoise) -> np.ndarray[Any, np.dtype[np.fl
     assert noise.curvature is not None
     across = [i == j for i in range(size) for j in range(i, size)]
     variances = [float(noise.gradient)] * size
-    variances += [float(noise.curvature if one else noise.curvature / 2) for one in across]
-    values = [*sums.gradient, *sums.curvature]
+    for matrix in (noise.curvature, noise.outer):
+        variances += [] if matrix is None else [float(matrix if one else matrix / 2) for one in across]
+    values = [*sums.gradient, *sums.curvature, *sums.outer]
     if noise.square is not None:
         values, variances = [*values, sums.square], [*variances, float(noise.square)]
     return np.array([float(v) for v in values]) / np.sqrt(variances)
@@ -105,6 +108,30 @@ def test_every_pair_of_records_is_within_the_bound(family: str, relation: Relati
         for link in links(model, made):
             noise = noise_for(model, made, link, MU, relation, 1, 0.2, squares)
             assert worst(model, made, link, noise, relation) <= 1
+
+
+def test_matrices_of_a_linear_model_add_little_to_the_distance_of_two_records() -> None:
+    """Distances by residuals, lengths and angle of two rows, over all that noise may be: never above."""
+    generator, size = np.random.default_rng(0), 20_000
+    made = declared("gaussian", "a")
+    model, rows = model_of("gaussian", made), float(made.norm) ** 2
+    link = links(model, made)[-1]
+    most = tuple(np.array([float(one.max())]) for one in model.extremes(link))
+    longest, clip = float(most[0][0]) * rows, float(most[0][0])
+    reached = []
+    for _ in range(60):
+        h, k = np.exp(generator.uniform(-1.5, 3, 2))
+        q = float(np.exp(generator.uniform(-1, 3)))
+        ratios = h * rows**2 / longest, q * clip / rows, k * longest
+        found = _reach(model, rows, most, Relation.REPLACE_ONE, *ratios, 0) / longest
+        u, v, a, b = generator.beta(0.3, 0.3, (4, size)) ** generator.integers(0, 2, (4, size))
+        v = v * generator.choice([-1, 1], size)
+        p = np.sqrt(a * b) * generator.uniform(-1, 1, size) ** generator.integers(0, 2, size)
+        apart = u**2 * a + v**2 * b - 2 * u * v * p + (a**2 + b**2 - 2 * p**2) / h
+        apart += ((u**2 * a) ** 2 + (v**2 * b) ** 2 - 2 * (u * v * p) ** 2) / k + (u**2 - v**2) ** 2 / q
+        reached.append(float(apart.max()) / found)
+    assert max(reached) <= 1
+    assert max(reached) > 0.999
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
@@ -148,15 +175,21 @@ def test_no_sum_is_released_without_noise() -> None:
     made = declared("gaussian", "a")
     model = model_of("gaussian", made)
     link = links(model, made)[0]
-    noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2, 0.1)
-    zero = RoundSums((0,) * 2, (0,) * 3, 0)
+    noise = noise_for(model, made, link.with_outer(), MU, Relation.REPLACE_ONE, 1, 0.2, 0.1)
+    zero = RoundSums((0,) * 2, (0,) * 3, 0, (0,) * 3)
     source = SeededEntropy(5)
     draws = np.array(
-        [[*(s := add_noise(zero, noise, source)).gradient, *s.curvature, s.square] for _ in range(400)]
+        [
+            [*(s := add_noise(zero, noise, source)).gradient, *s.curvature, *s.outer, s.square]
+            for _ in range(400)
+        ]
     )
-    assert noise.curvature is not None
     assert noise.square is not None
-    wanted = [noise.gradient] * 2 + [noise.curvature, noise.curvature / 2, noise.curvature, noise.square]
+    wanted = [noise.gradient] * 2
+    for matrix in (noise.curvature, noise.outer):
+        assert matrix is not None
+        wanted += [matrix, matrix / 2, matrix]
+    wanted.append(noise.square)
     ratio = draws.std(axis=0) / np.sqrt([float(one) for one in wanted])
     assert (np.abs(ratio - 1) < 0.25).all()  # a deviation of 400 draws is within 7/√800 but for 10⁻¹¹
 
@@ -171,7 +204,7 @@ def test_a_bound_per_person_multiplies_the_noise() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sums_are_those_of_plain_integers(family: str) -> None:
-    """The oracle: Python integers, record by record, for all three sums."""
+    """The oracle: Python integers, record by record, for all sums."""
     made = declared(family, "a + b")
     model = model_of(family, made)
     block = every_record(made, model)
@@ -181,7 +214,8 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
         gradient = np.zeros((model.outputs, made.d), dtype=object)
         size = made.d * model.outputs
         curvature = np.zeros((size, size), dtype=object)
-        square = 0
+        spread = np.zeros((size, size), dtype=object)
+        square, shift = 0, link.outer_shift
         for row, answer in zip(block.rows.astype(int).tolist(), block.response.tolist(), strict=True):
             eta = [sum(x * w for x, w in zip(row, ws, strict=True)) for ws in point.tolist()]
             e = [
@@ -191,6 +225,9 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
             at = np.array([e], dtype=float)
             residual = model.residuals(link, at, np.array([answer]))[0]
             square += int(residual[0]) ** 2 if model.squares else 0
+            if shift is not None:
+                squared = (2 * int(residual[0]) ** 2 + (1 << shift)) >> (shift + 1)
+                spread += np.array([[squared * x * z for z in row] for x in row], dtype=object)
             pairs = combinations_with_replacement(range(model.outputs), 2)
             weights = dict(zip(pairs, model.weights(link, at), strict=True))
             for k in range(model.outputs):
@@ -198,11 +235,13 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
                 for other in range(model.outputs):
                     weight = weights[min(k, other), max(k, other)]
                     v = 1 if weight is None else int(weight[0])
+                    v = v if shift is None else int(abs(residual[0]) < link.clip)
                     outer = np.array([[v * x * z for z in row] for x in row], dtype=object)
                     curvature[k * made.d : (k + 1) * made.d, other * made.d : (other + 1) * made.d] += outer
         assert found.gradient == tuple(gradient.ravel())
         assert found.curvature == tuple(curvature[np.triu_indices(size)])
         assert found.square == square
+        assert found.outer == (() if shift is None else tuple(spread[np.triu_indices(size)]))
 
 
 def table(number: int = 400) -> Any:
@@ -230,6 +269,7 @@ def test_engines_give_the_same_integers(family: str, norm: float | None, tmp_pat
     made = declared(family, "a + b + a:b + np.log(a + 1)", norm=norm)
     model = model_of(family, made)
     link = links(model, made, 0.2)[-1]
+    assert (link.outer_shift is not None) is model.normal
     relation = duckdb.connect().from_df(frame)
     frame.to_parquet(tmp_path / "records.parquet")
     found = []

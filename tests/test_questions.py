@@ -50,7 +50,10 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
         {"time": "hours", "event": "smoker", "by": "sex", "bins": (0.0, 20.0, 40.0, 80.0), "epsilon": 1},
         {"time": "hours", "event": "smoker", "epsilon": 1},
     ],
-    "regress": [{"formula": "smoker ~ age + sex", "family": "binomial", "epsilon": 1, "delta": "1e-6"}],
+    "regress": [
+        {"formula": "smoker ~ age + sex", "family": "binomial", "epsilon": 1, "delta": "1e-6"},
+        {"formula": "hours ~ age", "options": {"errors": "robust"}, "epsilon": 1, "delta": "1e-6"},
+    ],
     "draw": [
         {"column": "smoker", "epsilon": 1, "delta": "1e-6"},
         {"column": "hours", "epsilon": 1, "delta": "1e-6", "options": {"draws": 2}},

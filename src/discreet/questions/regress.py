@@ -41,7 +41,7 @@ class Regress(Question):
         Mean and standard deviation of coefficients by name, in the units of the columns. Without it
         coefficients have a weak prior.
     options : mapping, optional
-        Options of the fit.
+        ``{"errors": "robust"}`` for a linear model whose errors may spread unevenly.
 
     Examples
     --------
@@ -65,7 +65,9 @@ class Regress(Question):
         label="Prior of coefficients",
         kw_only=True,
     )
-    options: Mapping[str, Any] | None = optional(OPTIONS, "Options of the fit.", kw_only=True)
+    options: Mapping[str, Any] | None = optional(
+        OPTIONS, "errors=robust where errors may spread unevenly (gaussian family).", kw_only=True
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.formula, str):
@@ -73,8 +75,17 @@ class Regress(Question):
                 f"formula must be a text such as 'income ~ age + sex', not a {type(self.formula).__name__}"
             )
         as_choice(self.family, FAMILIES, "family")
-        for name in self.options or {}:
-            raise InvalidInputError(f": {name!r} is unknown{nearest(name, ())}", parameter="options")
+        for name, value in (self.options or {}).items():
+            if name != "errors":
+                raise InvalidInputError(
+                    f": {name!r} is unknown{nearest(name, ('errors',))}", parameter="options"
+                )
+            if value != "robust":
+                raise InvalidInputError(": errors must be 'robust', or be left out", parameter="options")
+            if self.family != "gaussian":
+                raise InvalidInputError(
+                    ": robust errors are for the gaussian family; leave them out", parameter="options"
+                )
 
     @property
     def needs_delta(self) -> bool:
@@ -174,6 +185,7 @@ class RegressionSums(SumsRequest):
             relation=str(self.relation),
             person=schema.person,
             per_person=schema.per_person,
+            **(asked.options or {}),
         )
         if not schema.strict:
             for coder in model.design.coders.values():

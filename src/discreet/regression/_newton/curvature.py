@@ -5,6 +5,7 @@ noise of known size. With δ = β − w and φ the dispersion
 
     g | β, A ~ N(Aδ, φA),   β ~ N(m, Λ),
 
+(with robust errors N(Aδ, B), B the sum of squared residuals times xx', released as A is and as unknown)
 so that β given A is normal in closed form, and what is left to be integrated is A, a positive matrix: its
 density is that of the noise, times that of g̃, times a law of A before anything is seen (:func:`row_law` and
 the eigenvalues' one, log-uniform down to the information of one record). Draws of A come from the noise's own
@@ -33,7 +34,7 @@ _ENOUGH = 0.7
 """The share of them that must count for no slices to be taken."""
 _CHAINS, _BURN, _KEPT = 48, 30, 30
 _DRAWS = 4000
-_MOST_LATENT = 30
+MOST_LATENT = 30
 """Coefficients up to which the curvature is drawn; beyond, it is taken at one estimate."""
 _MOST_MOMENTS = 210
 """Entries of the triangle up to which the law of rows is used: 20 columns."""
@@ -58,6 +59,9 @@ class LastRound(NamedTuple):
     clip: float
     ratio: float
     """The variance of a score's part over φ times its slope: 1 but where responses are clipped."""
+    outer: FloatArray | None = None
+    """Of robust errors: Σ r²xx', what chance does to the score."""
+    outer_variance: float = 0.0
     others: tuple[tuple[FloatArray, FloatArray, float], ...] = ()
     """Further scores of the same records: how far from this one's point, by how much more, precision."""
 
@@ -74,6 +78,7 @@ class States(NamedTuple):
     covariance: FloatArray
     root: FloatArray
     """With root @ root' the covariance."""
+    outer: FloatArray | None
 
 
 class NormalComponents(NamedTuple):
@@ -98,6 +103,8 @@ class CurvatureDraws:
     level: FloatArray
     curvature: FloatArray
     """The mean of the draws."""
+    outer: FloatArray | None
+    """Likewise."""
     effective: float
     components: NormalComponents
 
@@ -172,13 +179,21 @@ class LatentCurvature:
             weight = max(float(seen.curvature[self.constant, self.constant]), noise, 0.5) / records
         self.per_record = weight * float(np.trace(design.second_moments)) / design.d
         if model.outputs == 1:
-            fixed = counted and model.normal
+            fixed = counted and model.normal and seen.outer is None
             self.mean, self.root = row_law(design, records, weight, fixed, entries, seen.curvature_variance)
         else:
             i, j = np.triu_indices(self.size)
             self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
         self.noise = float(np.sqrt((self.root**2).sum(axis=1)).mean())
         self.log_dispersion = self._dispersion()
+        self.outer_mean, self.outer_root = np.zeros(0), np.zeros((0, 0))
+        if seen.outer is not None:
+            spread = math.exp(self.log_dispersion[0])
+            entries = seen.outer[np.triu_indices(self.size)]
+            self.outer_mean, self.outer_root = row_law(
+                design, records, spread, False, entries, seen.outer_variance
+            )
+            self.outer_per_record = spread * self.per_record
         self.rounding = 0.0
         state = self._estimate_state()
         near = seen.point + state.vectors[0] @ state.mean[0]
@@ -193,7 +208,7 @@ class LatentCurvature:
 
     def _levels(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
         """The sums of the weights of all records, which are what the constant column has."""
-        if self.constant is None:
+        if self.constant is None or self.model.normal:
             return np.full(len(values), self.records * self.model.typical_weight)
         return np.asarray(np.einsum("ij,ij->i", values, vectors[:, self.constant] ** 2))
 
@@ -213,21 +228,28 @@ class LatentCurvature:
 
     def positive(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues and vectors of one estimate of the curvature, no value below its noise."""
-        values, vectors = np.linalg.eigh(symmetric(self.mean, self.size))
-        return np.maximum(values, max(self.noise * math.sqrt(self.size), self.per_record)), vectors
+        return self._above(self.mean, max(self.noise * math.sqrt(self.size), self.per_record))
+
+    def _above(self, mean: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+        values, vectors = np.linalg.eigh(symmetric(mean, self.size))
+        return np.maximum(values, least), vectors
 
     def states(self, x: FloatArray) -> States:
         """What follows from each curvature, given as coordinates in the noise's own law."""
-        entries = self.mean + x[:, : self.root.shape[1]] @ self.root.T
-        values, vectors = np.linalg.eigh(symmetric(entries, self.size))
+        size = self.root.shape[1]
+        matrices = size + self.outer_root.shape[1]
+        values, vectors = np.linalg.eigh(symmetric(self.mean + x[:, :size] @ self.root.T, self.size))
+        outer = None
+        if self.seen.outer is not None:
+            outer = symmetric(self.outer_mean + x[:, size:matrices] @ self.outer_root.T, self.size)
         dispersion = np.ones(len(x))
         correction = np.zeros(len(x))
         if self.disperses:
-            (middle, spread), coordinate = self.log_dispersion, x[:, self.root.shape[1]]
+            (middle, spread), coordinate = self.log_dispersion, x[:, matrices]
             dispersion = np.exp(middle + spread * coordinate)
             correction = coordinate**2 / 2
         scale = np.exp(_LEAST_SCALE * ndtr(x[:, -1])) if self.learned else None
-        return self.compute_states(values, vectors, dispersion, correction, scale)
+        return self.compute_states(values, vectors, dispersion, correction, scale, outer)
 
     def compute_states(
         self,
@@ -236,16 +258,28 @@ class LatentCurvature:
         dispersion: FloatArray,
         correction: FloatArray,
         scale: FloatArray | None = None,
+        outer: FloatArray | None = None,
     ) -> States:
-        """``scale``: of the prior of all but constant columns."""
+        """``scale``: of the prior of all but constant columns; ``outer`` takes the place of φA."""
         seen = self.seen
         log = correction - np.log(np.maximum(values, 0.0) + self.per_record).sum(axis=1)
         bad = values[:, 0] <= 0
         values = np.maximum(values, 1e-12 * self.per_record)
-        sampling = (seen.ratio * dispersion[:, None] + self.rounding) * values
-        total = sampling + seen.variance
+        diagonal = np.arange(self.size)
+        chance = np.zeros((len(values), self.size, self.size))
+        if outer is None:
+            chance[:, diagonal, diagonal] = seen.ratio * dispersion[:, None] * values
+        else:
+            sizes, ways = np.linalg.eigh(outer)
+            bad |= sizes[:, 0] <= 0
+            log -= np.log(np.maximum(sizes, 0.0) + self.outer_per_record).sum(axis=1)
+            ways = np.swapaxes(vectors, 1, 2) @ ways
+            sizes = np.maximum(sizes, 1e-12 * self.outer_per_record)
+            chance = (ways * sizes[:, None, :]) @ np.swapaxes(ways, 1, 2)
+        chance[:, diagonal, diagonal] += self.rounding * values + seen.variance
+        inverse: FloatArray = np.asarray(np.linalg.inv(chance), dtype=np.float64)
         left = seen.score @ vectors - values * (self.gap @ vectors)
-        information = values / total
+        weighted_left = np.einsum("ijk,ik->ij", inverse, left)
         if scale is None:
             precision = np.swapaxes(vectors, 1, 2) @ self.precision @ vectors
         else:
@@ -253,30 +287,31 @@ class LatentCurvature:
             turned = vectors * stretch[:, :, None]
             precision = np.swapaxes(turned, 1, 2) @ self.precision @ turned
             log += np.log(stretch).sum(axis=1)
-        diagonal = np.arange(self.size)
-        precision[:, diagonal, diagonal] += values * information
+        precision += values[:, :, None] * inverse * values[:, None, :]
         root = np.linalg.cholesky(precision)
         back = np.linalg.inv(root)
         covariance = np.swapaxes(back, 1, 2) @ back
-        weighted = information * left
+        weighted = values * weighted_left
         moved = np.einsum("ijk,ik->ij", covariance, weighted)
-        log -= np.log(total).sum(axis=1) / 2 + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        log -= ((left**2 / total).sum(axis=1) - (weighted * moved).sum(axis=1)) / 2
+        log -= np.linalg.slogdet(chance)[1] / 2 + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        log -= ((left * weighted_left).sum(axis=1) - (weighted * moved).sum(axis=1)) / 2
         for way, more, round_precision in seen.others:
             gaps = more @ vectors - values * (way @ vectors)
             log -= round_precision * (gaps**2).sum(axis=1) / 2
         if self.disperses:
-            log += self._squares(values, vectors, dispersion, total, left, moved, covariance)
+            log += self._squares(values, vectors, dispersion, inverse, left, moved, covariance)
         log[bad] = -np.inf
         shift = self.gap @ vectors
-        return States(log, values, vectors, dispersion, moved + shift, covariance, np.swapaxes(back, 1, 2))
+        return States(
+            log, values, vectors, dispersion, moved + shift, covariance, np.swapaxes(back, 1, 2), outer
+        )
 
     def _squares(
         self,
         values: FloatArray,
         vectors: FloatArray,
         dispersion: FloatArray,
-        total: FloatArray,
+        weight: FloatArray,
         left: FloatArray,
         moved: FloatArray,
         covariance: FloatArray,
@@ -291,12 +326,10 @@ class LatentCurvature:
             log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
             return np.asarray(log - (np.log(dispersion) / _DISPERSION) ** 2 / 2)
         # Of the score without noise, given that with it: K⁻¹ = Σ⁻¹ − Σ⁻¹A P⁻¹ AΣ⁻¹.
-        noise, n = seen.variance, self.records
-        share = values / total
-        inverse = -share[:, :, None] * covariance * share[:, None, :]
-        diagonal = np.arange(self.size)
-        inverse[:, diagonal, diagonal] += 1 / total
-        score = seen.score @ vectors - noise * (left / total - share * moved)
+        noise, n, diagonal = seen.variance, self.records, np.arange(self.size)
+        share = weight * values[:, None, :]
+        inverse = weight - share @ covariance @ np.swapaxes(share, 1, 2)
+        score = seen.score @ vectors - noise * np.einsum("ijk,ik->ij", weight, left - values * moved)
         score = score + values * ((seen.point - seen.square_point) @ vectors)
         unsure = -(noise**2) * inverse
         unsure[:, diagonal, diagonal] += noise
@@ -318,8 +351,8 @@ class LatentCurvature:
     def sample(self, seed: int = 0) -> CurvatureDraws:
         """Draws of everything, from a fixed seed: the noise's own law with weights, else slices of it."""
         generator = np.random.default_rng(seed)
-        free = self.root.shape[1] + self.disperses + self.learned
-        if self.size > _MOST_LATENT:
+        free = self.root.shape[1] + self.outer_root.shape[1] + self.disperses + self.learned
+        if self.size > MOST_LATENT:
             return self._draw(self._many(), np.ones(1), generator, 1.0)
         number = min(_TRIED, max(24, 4_000_000 // self.size**3))
         x = generator.normal(size=(number, free))
@@ -387,15 +420,22 @@ class LatentCurvature:
     def _start(self, free: int) -> FloatArray:
         """Coordinates of a positive curvature: the estimate, and more of it where that is cut off."""
         i, j = np.triu_indices(self.size)
-        values, vectors = self.positive()
-        whole = (vectors * values) @ vectors.T
+        laws = [(self.mean, self.root, self.positive())]
+        if self.seen.outer is not None:
+            noise = math.sqrt(self.size * self.seen.outer_variance)
+            positive = self._above(self.outer_mean, max(noise, self.outer_per_record))
+            laws.append((self.outer_mean, self.outer_root, positive))
+        wholes = [(vectors * values) @ vectors.T for _, _, (values, vectors) in laws]
         start = np.zeros(free)
         for _ in range(60):
-            gaps = whole[i, j] - self.mean
-            start[: self.root.shape[1]] = np.linalg.lstsq(self.root, gaps, rcond=1e-12)[0]
+            places = [
+                np.linalg.lstsq(root, whole[i, j] - mean, rcond=1e-12)[0]
+                for (mean, root, _), whole in zip(laws, wholes, strict=True)
+            ]
+            start[: sum(map(len, places))] = np.concatenate(places)
             if np.isfinite(self.states(start[None]).log_density[0]):
                 break
-            whole = whole + np.diag(np.diag(whole)) / 4
+            wholes = [whole + np.diag(np.diag(whole)) / 4 for whole in wholes]
         return start
 
     def _draw(
@@ -414,6 +454,7 @@ class LatentCurvature:
         moved = mean + np.einsum("ijk,tik->tij", root, units)
         draws = self.seen.point + np.einsum("ijk,tik->tij", vectors, moved)
         curvature = np.einsum("i,ijk,ik,ilk->jl", weights, vectors, values, vectors)
+        outer = None if states.outer is None else np.einsum("i,ijk->jk", weights, states.outer[keep])
         level = self._levels(values, vectors)
         centres = np.einsum("ijk,ik->ij", vectors, mean)
         middle = weights @ centres
@@ -428,6 +469,7 @@ class LatentCurvature:
             np.tile(dispersion, times),
             np.tile(level, times),
             curvature,
+            outer,
             effective,
             NormalComponents(weights, self.seen.point + centres, spread),
         )

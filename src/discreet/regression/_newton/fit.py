@@ -48,6 +48,7 @@ from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
+from discreet.regression._newton.curvature import MOST_LATENT
 from discreet.regression._newton.design import RESPONSE_BITS, Design, design
 from discreet.regression._newton.earlier import COLUMNS_OF_0_2, EarlierFit
 from discreet.regression._newton.formulas import check_formula
@@ -104,8 +105,22 @@ class Regression:
     person: str | None = None
     other: Mapping[str, Any] | None = None
     """By column, the level of values that are not declared."""
+    errors: str | None = None
+    """``"robust"`` where errors may spread unevenly."""
 
     def __post_init__(self) -> None:
+        if self.errors not in (None, "robust"):
+            raise InvalidInputError("must be 'robust', or be left out", parameter="errors", value=self.errors)
+        if self.errors and (self.family != "gaussian" or self.aim != "intervals"):
+            raise InvalidInputError(
+                "is for intervals of a gaussian family; leave it out", parameter="errors", value=self.errors
+            )
+        if self.errors and self.design.d > MOST_LATENT:
+            raise InvalidInputError(
+                f"is for at most {MOST_LATENT} coefficients, and the formula has {self.design.d}",
+                parameter="errors",
+                value=self.errors,
+            )
         if self.aim not in ("intervals", "prediction"):
             raise InvalidInputError("must be 'intervals' or 'prediction'", parameter="aim", value=self.aim)
         if self.n is not None and not self.hides_size and self.n < self.design.d:
@@ -213,7 +228,15 @@ class Regression:
         """The setting of the rounds for a dataset of n records, if that number is public."""
         prior, people = self.scaled_prior(), self.per_person or 1
         return PublicSetting(
-            self.design, self.model, prior, self.mu_squared, self.relation, n, people, self.n
+            self.design,
+            self.model,
+            prior,
+            self.mu_squared,
+            self.relation,
+            n,
+            people,
+            self.n,
+            self.errors == "robust",
         )
 
     @property
@@ -647,6 +670,7 @@ class Fit(Bridged, Answer):
         listed = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in asked.levels.items())
         facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
         facts += [("Declared levels", listed)] if listed else []
+        facts += [("Errors", "may spread unevenly (robust)")] if asked.errors else []
         return Words(
             headline=f"{stamp} {asked.family} regression: {asked.formula}",
             name=f"Regression {asked.formula} ({asked.family})",
@@ -673,6 +697,7 @@ class Fit(Bridged, Answer):
                     "gradient": list(sums.gradient),
                     "curvature": list(sums.curvature),
                     "square": sums.square,
+                    **({"outer": list(sums.outer)} if sums.outer else {}),
                 }
                 for turn, sums in self.rounds
             ],
@@ -759,19 +784,27 @@ class Fit(Bridged, Answer):
 
 def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, RoundSums]:
     def whole(name: str) -> tuple[int, ...]:
-        return tuple(as_count(value, name, -LARGEST) for value in content[name])
+        return tuple(as_count(value, name, -LARGEST) for value in content.get(name, ()))
 
+    robust = asked.errors == "robust"
     variances = (None if value is None else as_rational(value, "noise", 0) for value in content["noise"])
     noise = RoundNoise(*variances)  # type: ignore[arg-type]
     point, size = whole("point"), asked.design.d * asked.model.outputs
-    sums = RoundSums(whole("gradient"), whole("curvature"), as_count(content["square"], "square", -LARGEST))
-    triangle = 0 if noise.curvature is None else size * (size + 1) // 2
-    lengths = len(point), len(sums.gradient), len(sums.curvature)
-    if noise.gradient is None or lengths != (size, size, triangle):
+    sums = RoundSums(
+        whole("gradient"),
+        whole("curvature"),
+        as_count(content["square"], "square", -LARGEST),
+        whole("outer"),
+    )
+    triangle = size * (size + 1) // 2
+    lengths = len(point), len(sums.gradient), len(sums.curvature), len(sums.outer)
+    noised = [0 if variance is None else triangle for variance in (noise.curvature, noise.outer)]
+    if noise.gradient is None or lengths != (size, size, *noised) or (noise.outer is None) is robust:
         raise ValueError("a round is malformed")
     if noise.square is None and sums.square:
         raise ValueError("a round publishes a sum without noise")
     link = asked.model.link_at(asked.design, point, as_count(content["clip"], "clip"))
+    link = link.with_outer() if robust else link
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -47,11 +47,18 @@ class Link:
     reach: int
     clip: int = 0
     tables: tuple[FloatArray, ...] = field(default=(), repr=False)
+    outer_shift: int | None = None
+    """Σ residual²·xx' has residual²/2^outer_shift, rounded; None where that sum is not taken. Where it is,
+    the curvature is that of the records whose residuals are not clipped."""
 
     @property
     def at(self) -> FloatArray:
         """The point, exactly as rounded."""
         return np.asarray(np.array(self.point, dtype=np.float64) / 2**POINT_BITS)
+
+    def with_outer(self) -> Link:
+        """This round with Σ residual²·xx', its weights of at most twelve bits."""
+        return replace(self, outer_shift=max(0, 2 * self.clip.bit_length() - 12))
 
     def looked_up(self, predictor: FloatArray) -> list[FloatArray]:
         """The entries of each table."""
@@ -259,7 +266,9 @@ class GaussianModel(ResponseModel):
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         raw = f"(e0 - y + {2**self.residual_bits})"
-        return InSql([f"least(greatest({raw}, {-link.clip}), {link.clip})"], {(0, 0): "1"})
+        inside = f"(CASE WHEN abs({raw}) < {link.clip} THEN 1 ELSE 0 END)"
+        weight = "1" if link.outer_shift is None else inside
+        return InSql([f"least(greatest({raw}, {-link.clip}), {link.clip})"], {(0, 0): weight})
 
     def mean(self, predictor: FloatArray) -> FloatArray:
         return predictor

@@ -21,6 +21,7 @@ from discreet.regression._newton.curvature import (
     LatentCurvature,
     NormalComponents,
     clipped_moments,
+    symmetric,
 )
 from discreet.regression._newton.design import Design
 from discreet.regression._newton.models import Link, ResponseModel
@@ -106,6 +107,8 @@ class PublicSetting:
     per_person: int = 1
     declared: int | None = None
     """The number of records, where it was known before the data: rows are made for it."""
+    robust: bool = False
+    """Whether rounds release what chance does to the score: errors may spread unevenly."""
 
     def steps(self) -> int:
         """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
@@ -145,6 +148,8 @@ class Evidence:
     square: float = 0.0
     square_variance: float = 0.0
     clip: float = 0.0
+    outer: FloatArray | None = None
+    outer_variance: float = 0.0
 
 
 def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
@@ -153,21 +158,23 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
     gradient_unit = float(design.unit * 2**model.residual_bits)
     two = float(design.unit**2 * 2**model.weight_bits)
     four = float(4**model.residual_bits)
-    matrix = None
-    if noise.curvature is not None:
-        size = len(sums.gradient)
-        matrix = np.zeros((size, size))
-        matrix[np.triu_indices(size)] = np.array(sums.curvature, dtype=np.float64) / two
-        matrix = matrix + np.triu(matrix, 1).T
+    outer_unit = float(design.unit**2) * four / 2 ** (turn.link.outer_shift or 0)
+
+    def matrix(entries: Sequence[int], unit: float) -> FloatArray | None:
+        values = np.array(entries, dtype=np.float64) / unit
+        return symmetric(values, len(sums.gradient)) if entries else None
+
     return Evidence(
         turn.link.at,
         -np.array(sums.gradient, dtype=np.float64) / gradient_unit,
         float(noise.gradient) / gradient_unit**2,
-        matrix,
+        matrix(sums.curvature, two),
         float(noise.curvature or 0) / two**2,
         sums.square / four,
         float(noise.square or 0) / four**2,
         model.clip_of(turn.link),
+        matrix(sums.outer, outer_unit),
+        float(noise.outer or 0) / outer_unit**2,
     )
 
 
@@ -335,7 +342,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
         noise = earlier.curvature_variance * float(way @ way) / 8 * (1 + 1 / size)
         errors.append(earlier.variance + noise + _BEND**2 * float(missed @ missed) / size)
     slope = ratio = 1.0
-    if model.normal and math.isfinite(last.clip):
+    if model.normal and math.isfinite(last.clip) and last.outer is None:
         left = max(last.square, math.sqrt(last.square_variance)) / records
         slope = float(clipped_moments(np.array(left), last.clip)[0])
     elif model.squares and at is not None and last.clip < model.most:
@@ -344,6 +351,10 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     points, scores = [*points, last.point], [*scores, last.score / slope]
     precisions = 1 / np.array([*errors, last.variance / slope**2])
     shares = precisions / precisions.sum()
+    if last.outer is not None:  # clipped records have no slope: each round has the curvature of its own score
+        curvature = sum(share * one.curvature for share, one in zip(shares, seen, strict=True))
+        curvature_precision = 1 / float(shares**2 @ [one.curvature_variance for one in seen])
+        curvature = curvature * curvature_precision
     point, score = shares @ np.array(points), shares @ np.array(scores)
     others = [
         (point - round_point, round_score - score, precision)
@@ -360,6 +371,8 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
         last.point,
         last.clip,
         ratio,
+        last.outer,
+        last.outer_variance,
         tuple(others) if len(seen) > 1 else (),
     )
 
@@ -408,7 +421,9 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     joint = latent(setting, seen)
     drawn = joint.sample()
     dispersion = float(drawn.weights @ drawn.dispersion)
-    precision = drawn.curvature / (joint.seen.ratio * dispersion + joint.rounding) + joint.precision
+    chance = joint.seen.ratio * dispersion * drawn.curvature if drawn.outer is None else drawn.outer
+    chance = chance + joint.rounding * drawn.curvature
+    precision = drawn.curvature @ np.linalg.solve(chance, drawn.curvature) + joint.precision
     law = Posterior(
         drawn.draws,
         drawn.weights,

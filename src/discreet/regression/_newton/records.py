@@ -301,7 +301,8 @@ class _SqlSums:
         check_bound(longest, design.norm**2)
         check_bound(residual, math.isqrt(math.ceil(model.extremes(link)[0].max())))
         size = design.d * model.outputs
-        return RoundSums(tuple(rest[:size]), tuple(rest[size:]), square)
+        end = size + (size * (size + 1) // 2 if curvature else 0)
+        return RoundSums(tuple(rest[:size]), tuple(rest[size:end]), square, tuple(rest[end:]))
 
     def divide(self, value: str, by: int | str) -> str:
         return f"({value} {'div' if self.spark else '//'} {by})"
@@ -397,6 +398,10 @@ class _SqlSums:
         if curvature:
             pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
             totals += [f"{sql.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
+        if (shift := link.outer_shift) is not None:
+            squared = f"({sql.residuals[0]} * {sql.residuals[0]} + {1 << shift >> 1})"
+            weight = self.divide(squared, 1 << shift)
+            totals += [f"{weight} * {x} * {z}" for x, z in combinations_with_replacement(xs, 2)]
         exact = ["count(*) AS entered", *(f"max({size}) AS m{i}" for i, size in enumerate(largest))]
         exact += [f"{self.total(f'({term})')} AS s{i}" for i, term in enumerate(totals)]
         return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"

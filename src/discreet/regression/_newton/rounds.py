@@ -127,7 +127,10 @@ def ask(
         if rounds:
             law = quick_law(setting, [evidence(setting, *earlier) for earlier in rounds])
             point, clip = model.look(design, law, setting.cost(share))
+            if setting.robust:  # squares of residuals are those of errors only near the coefficients
+                point, clip = law.mean, min(model.clip(law, setting.cost(share)) or 1.0, 1.0)
         link = model.link(design, point, clip)
+        link = link.with_outer() if setting.robust else link
         turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
         rounds.append((turn, add_noise(sums(link, turn.noise.curvature is not None), turn.noise, source)))
     return Outcome(setting, reached, tuple(rounds))

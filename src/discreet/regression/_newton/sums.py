@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
@@ -28,18 +28,21 @@ if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
 
 _EXACT_BITS = 53
+_OUTER_RATIO = 4
+"""The variance of the noise on Σ residual²·xx' over that on the gradient, for a longest gradient of 1."""
 
 
 @dataclass(frozen=True)
 class RoundNoise:
     """Variances of the noise on a round's sums, in their integers; None where that sum is not taken.
 
-    Off the diagonal the curvature gets half of ``curvature``: these entries count twice in its norm.
+    Off the diagonal a matrix gets half of its variance: these entries count twice in its norm.
     """
 
     gradient: Fraction
     curvature: Fraction | None
     square: Fraction | None
+    outer: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,13 @@ class Round:
 
 @dataclass(frozen=True)
 class RoundSums:
-    """Whole numbers: the gradient by coefficient, the upper triangle of the curvature, Σ residual²."""
+    """Whole numbers: the gradient by coefficient, the upper triangle of the curvature, Σ residual², and the
+    upper triangle of Σ residual²·xx', where the link asks for it."""
 
     gradient: tuple[int, ...]
     curvature: tuple[int, ...]
     square: int
+    outer: tuple[int, ...] = ()
 
 
 def noise_for(
@@ -75,38 +80,37 @@ def noise_for(
 
     One record's sums, divided by the deviations of the noise, have a squared length of at most r²N/s² +
     v²N²/s_H² + r⁴/s_q², N the longest squared row. Two records differ by at most 2(2r²N/s² + v²N²/s_H² +
-    r⁴/s_q²) at the worst (r, v): see ``proofs/regression.md``. ``model.extremes`` lists what r and v can be
-    at once. With s_H² = κs² the whole is F(κ)/s², and κ is chosen where log F(κ) + share·log κ is least.
+    r⁴/s_q²) at the worst (r, v), and by less for linear models: see ``proofs/regression.md``.
+    ``model.extremes`` lists what r and v can be at once. With s_H² = κs² the whole is F(κ)/s², and κ is
+    chosen where log F(κ) + share·log κ is least.
     """
-    residuals, weights, squares = model.extremes(link)
-    rows = float(design.norm) ** 2
-    twice = relation is not Relation.ADD_REMOVE
-    gradient = residuals * rows * (2 if twice else 1)
-    curvature = weights * rows**2
-    largest = float(gradient.max())
-
-    def whole(ratio: float, square_ratio: float, stride: int = 1) -> float:
-        parts = gradient[::stride]
-        if curvature_share:
-            parts = parts + curvature[::stride] / ratio
-        if square_share:
-            parts = parts + squares[::stride] / square_ratio
-        return float(parts.max())
+    most, rows = model.extremes(link), float(design.norm) ** 2
+    residuals, weights, squares = most
+    longest = float(residuals.max()) * rows
+    outer_ratio = None
+    if link.outer_shift is not None:
+        outer_ratio = Fraction(math.ceil(longest) * _OUTER_RATIO, 4**link.outer_shift)
 
     # Ratios are powers of √2 from public numbers only; any ratio is correct, the best is only better.
-    ratio = square_ratio = 1.0
+    ratio = square_ratio = None
+    scale = longest * (1 if relation is Relation.ADD_REMOVE else 2)
     if square_share:
-        square_ratio = 2.0 ** round(math.log2(float(squares.max()) / (largest * square_share)))
+        square_ratio = Fraction(2.0 ** round(math.log2(float(squares.max()) / (scale * square_share))))
     if curvature_share:
-        start = math.log2(float(curvature.max()) / largest)
+        start = math.log2(float(weights.max()) * rows**2 / scale)
         ratios = [2.0 ** (round(2 * start) / 2 + step / 2) for step in range(-10, 24)]
-        worth = [math.log(whole(r, square_ratio, 61)) + curvature_share * math.log(r) for r in ratios]
-        ratio = ratios[int(np.argmin(worth))]
-    exact = Fraction(ratio).limit_denominator(1 << 30) if ratio < 1e9 else Fraction(round(ratio))
-    ratios_chosen = exact if curvature_share else None, Fraction(square_ratio) if square_share else None
-    reached = exposure(model, design, link, relation, *ratios_chosen) * Fraction(per_person) ** 2
+        some = tuple(values[::61] for values in most)
+        worth = [
+            math.log(_reach(model, rows, some, relation, r, square_ratio, outer_ratio, link.outer_shift))
+            + curvature_share * math.log(r)
+            for r in ratios
+        ]
+        best = ratios[int(np.argmin(worth))]
+        ratio = Fraction(best).limit_denominator(1 << 30) if best < 1e9 else Fraction(round(best))
+    chosen = ratio, square_ratio, outer_ratio
+    reached = exposure(model, design, link, relation, *chosen) * Fraction(per_person) ** 2
     variance = Fraction(math.ceil(reached / mu_squared))
-    return RoundNoise(variance, *(None if factor is None else variance * factor for factor in ratios_chosen))
+    return RoundNoise(variance, *(None if factor is None else variance * factor for factor in chosen))
 
 
 def exposure(
@@ -116,19 +120,54 @@ def exposure(
     relation: Relation,
     curvature_ratio: Fraction | None,
     square_ratio: Fraction | None,
+    outer_ratio: Fraction | None = None,
 ) -> Fraction:
     """Compute μ² of one record where the noise on the gradient has variance 1, rounded up.
 
     The ratios are variances of the other sums' noise to that of the gradient; None where a sum is not taken.
     """
-    residuals, weights, squares = model.extremes(link)
-    rows, twice = float(design.norm) ** 2, 1 if relation is Relation.ADD_REMOVE else 2
-    parts = residuals * (rows * twice)
+    rows, ratios = float(design.norm) ** 2, (curvature_ratio, square_ratio, outer_ratio)
+    reach = _reach(model, rows, model.extremes(link), relation, *ratios, link.outer_shift)
+    return Fraction(reach * (1 + 1e-9))
+
+
+def _reach(
+    model: ResponseModel,
+    rows: float,
+    extremes: tuple[FloatArray, ...],
+    relation: Relation,
+    curvature_ratio: Any,
+    square_ratio: Any,
+    outer_ratio: Any,
+    outer_shift: int | None,
+) -> float:
+    """The squared length of what a record adds, or of what two records differ by, in deviations of the noise
+    on the gradient.
+
+    Of a linear model two records far apart in the gradient have residuals of opposite signs, and are alike in
+    all else: what the matrices add is counted together with it.
+    """
+    residuals, weights, squares = extremes
+    longest, joint = residuals * rows, model.normal and relation is not Relation.ADD_REMOVE
+    curvature, outer, more = np.zeros((3, len(longest)))
     if curvature_ratio is not None:
-        parts = parts + weights * rows**2 / float(curvature_ratio)
-    if square_ratio is not None:
-        parts = parts + squares / float(square_ratio)
-    return Fraction(float(parts.max()) * (1 + 1e-9) * twice)
+        curvature = weights * rows**2 / float(curvature_ratio)
+    if outer_ratio is not None and outer_shift is not None:
+        exact = longest * 2.0**-outer_shift
+        outer = exact**2 / float(outer_ratio)
+        more = more + 2 * (exact + rows) * rows / float(outer_ratio)  # what rounding adds
+    if square_ratio is not None and not (joint and square_ratio * rows >= 2 * residuals.max()):
+        more = more + squares / float(square_ratio)
+    if relation is Relation.ADD_REMOVE:
+        return float((longest + curvature + outer + more).max())
+    if not joint:
+        return 2 * float((2 * longest + curvature + outer + more).max())
+    shared = np.maximum(curvature + outer, longest / 2)
+    apart = longest + shared + longest**2 / (4 * shared)
+    if outer_shift is not None:  # one of them is clipped, and has no curvature
+        shared = np.maximum(outer, longest / 2)
+        apart = np.maximum(apart, longest + shared + longest**2 / (4 * shared) + curvature / 2)
+    return 2 * float((apart + more).max())
 
 
 def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Relation) -> Fraction:
@@ -140,16 +179,11 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
         If a variance is not positive, or the noise is another than what its part of μ² asks for.
     """
     noise = turn.noise
-    variances = [
-        variance for variance in (noise.gradient, noise.curvature, noise.square) if variance is not None
-    ]
-    if min(variances) <= 0:
+    variances = astuple(noise)
+    if min(variance for variance in variances if variance is not None) <= 0:
         raise ValueError("the variance of a round's noise must be positive")
-    curvature, square = (
-        None if variance is None else variance / noise.gradient
-        for variance in (noise.curvature, noise.square)
-    )
-    return exposure(model, design, turn.link, relation, curvature, square) / noise.gradient
+    ratios = [None if variance is None else variance / noise.gradient for variance in variances[1:]]
+    return exposure(model, design, turn.link, relation, *ratios) / noise.gradient
 
 
 @dataclass(frozen=True)
@@ -214,12 +248,15 @@ def exact_sums(
     model: ResponseModel, design: Design, link: Link, blocks: Iterable[RowBlock], curvature: bool = True
 ) -> RoundSums:
     """The sums of all records, exactly; in pieces in which no sum reaches 2⁵³."""
-    size, square = design.d * model.outputs, 0
+    size, square, shift = design.d * model.outputs, 0, link.outer_shift
     upper = np.triu_indices(size if curvature else 0)
     gradient, triangle = np.zeros(size, dtype=object), np.zeros(len(upper[0]), dtype=object)
+    outer_upper = np.triu_indices(0 if shift is None else size)
+    outer = np.zeros(len(outer_upper[0]), dtype=object)
     point = np.array(link.point, dtype=np.float64).reshape(model.outputs, design.d)
     residual, weight, squared = (math.isqrt(math.ceil(extreme.max())) for extreme in model.extremes(link))
-    largest = max(residual * design.norm, weight * design.norm**2, squared) + 1  # of any one record
+    outer_most = 0 if shift is None else (residual**2 >> shift) + 1
+    largest = max(residual * design.norm, max(weight, outer_most) * design.norm**2, squared) + 1
     step = 1 << max(0, _EXACT_BITS - largest.bit_length())
     for block in blocks:
         for start in range(0, len(block.response), step):
@@ -232,9 +269,15 @@ def exact_sums(
             gradient += (residuals.T @ rows).ravel().astype(np.int64)
             if model.squares:
                 square += int(np.vdot(residuals, residuals))
-            if curvature:
+            if curvature and shift is None:
                 triangle += _curvature(model, link, rows, predictor, weight)[upper].astype(np.int64)
-    return RoundSums(tuple(gradient.tolist()), tuple(triangle.tolist()), square)
+            if shift is not None:
+                inside = np.abs(residuals) < link.clip
+                triangle += (rows.T @ (rows * inside))[upper].astype(np.int64)
+                weights = np.floor((residuals**2 + (1 << shift >> 1)) / (1 << shift))
+                check_bound(int(weights.max(initial=0)), outer_most)
+                outer += (rows.T @ (rows * weights))[outer_upper].astype(np.int64)
+    return RoundSums(tuple(gradient.tolist()), tuple(triangle.tolist()), square, tuple(outer.tolist()))
 
 
 def _curvature(
@@ -254,14 +297,21 @@ def _curvature(
 def add_noise(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
     """The sums with rounded-Gaussian noise on each; what is not noised is not there."""
     gradient = rounded_gaussians(noise.gradient, len(sums.gradient), source)
-    triangle: list[int] = []
-    if noise.curvature is not None:
-        size, number = len(sums.gradient), len(sums.curvature)
-        straight = iter(rounded_gaussians(noise.curvature, size, source))
-        across = iter(rounded_gaussians(noise.curvature / 2, number - size, source))
-        pairs = zip(sums.curvature, combinations_with_replacement(range(size), 2), strict=True)
-        triangle = [entry + next(straight if i == j else across) for entry, (i, j) in pairs]
+    size = len(gradient)
+
+    def noisy_triangle(entries: Sequence[int], variance: Fraction | None) -> tuple[int, ...]:
+        if variance is None:
+            return ()
+        straight = iter(rounded_gaussians(variance, size, source))
+        across = iter(rounded_gaussians(variance / 2, len(entries) - size, source))
+        pairs = zip(entries, combinations_with_replacement(range(size), 2), strict=True)
+        return tuple(entry + next(straight if i == j else across) for entry, (i, j) in pairs)
+
+    triangle = noisy_triangle(sums.curvature, noise.curvature)
     square = sums.square + rounded_gaussians(noise.square, 1, source)[0] if noise.square is not None else 0
     return RoundSums(
-        tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)), tuple(triangle), square
+        tuple(a + b for a, b in zip(sums.gradient, gradient, strict=True)),
+        triangle,
+        square,
+        noisy_triangle(sums.outer, noise.outer),
     )
