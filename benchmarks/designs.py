@@ -501,41 +501,42 @@ def robust(options: argparse.Namespace) -> None:
     from discreet._randomness.entropy import SeededEntropy
     from discreet.regression._newton.fit import regression
 
-    print("| errors | n | ε | ordinary holds | robust holds | robust / ordinary width | OLS | HC1 | warn |")
-    print("| --- " * 9 + "|")
-    bounds = {"x": (-4.0, 4.0), "z": (-1.0, 1.0), "y": (-12.0, 12.0)}
-    for kind, n, epsilon in product(options.kinds, options.n, options.epsilon):
-        held, widths, without, warned = [], [], [], []
-        asked = {
-            errors: regression("y ~ x + z", epsilon=epsilon, delta=DELTA, n=n, bounds=bounds, errors=errors)
+    print("| errors | n | ε | ordinary | robust | OLS | HC1 | width / ordinary | width / HC1 | warn |")
+    print("| --- " * 10 + "|")
+    bounds = {"x": (-4.0, 4.0), "z": (-1.0, 1.0), "y": (-25.0, 25.0)}
+    for n, epsilon in product(options.n, options.epsilon):
+        asked = [
+            regression("y ~ x + z", epsilon=epsilon, delta=DELTA, n=n, bounds=bounds, errors=errors)
             for errors in (None, "robust")
-        }
-        for fit in range(options.fits):
-            generator = np.random.default_rng([options.seed, fit, n])
-            x, y = uneven(kind, n, generator)
-            frame = pd.DataFrame({"x": x, "z": generator.uniform(-1, 1, n), "y": np.clip(y, -12, 12)})
-            seed = int(generator.integers(2**31))
-            ends = []
-            for one in asked.values():
-                made = one.fit(frame, source=SeededEntropy(seed))
-                ends.append([float(end[1]) for end in made.interval(0.9)])
-            warned.append(bool(made.warnings))
-            held.append([low <= 0.4 <= high for low, high in ends])
-            widths.append([high - low for low, high in ends])
-            rows = np.column_stack([np.ones(n), x, frame["z"]])
-            inverse = np.linalg.inv(rows.T @ rows)
-            beta = inverse @ rows.T @ frame["y"].to_numpy()
-            left = frame["y"].to_numpy() - rows @ beta
-            plain = inverse * (left @ left) / (n - 3)
-            sandwich = inverse @ (rows.T * left**2) @ rows @ inverse * n / (n - 3)
-            without.append([abs(beta[1] - 0.4) < 1.645 * math.sqrt(v[1, 1]) for v in (plain, sandwich)])
-        (first, second), (ols, sandwich_held) = np.mean(held, axis=0), np.mean(without, axis=0)
-        ratio = float(np.median([robust / ordinary for ordinary, robust in widths]))
-        print(
-            f"| {kind} | {n} | {epsilon} | {first:.3f} | {second:.3f} | {ratio:.2f} | {ols:.3f} | "
-            f"{sandwich_held:.3f} | {np.mean(warned):.2f} |",
-            flush=True,
-        )
+        ]
+        every: list[Any] = []
+        for kind in options.kinds:
+            found = []
+            for fit in range(options.fits):
+                generator = np.random.default_rng([options.seed, UNEVEN.index(kind), fit, n])
+                x, y = uneven(kind, n, generator)
+                z, y = generator.uniform(-1, 1, n), np.clip(y, -25, 25)
+                source = SeededEntropy(int(generator.integers(2**31)))
+                made = [one.fit(pd.DataFrame({"x": x, "z": z, "y": y}), source=source) for one in asked]
+                (low, high), (least, most) = ([float(end[1]) for end in one.interval(0.9)] for one in made)
+                rows = np.column_stack([np.ones(n), x, z])
+                inverse = np.linalg.inv(rows.T @ rows)
+                beta = inverse @ rows.T @ y
+                left = y - rows @ beta
+                errors = inverse * (left @ left), inverse @ (rows.T * left**2) @ rows @ inverse * n
+                reach = [1.645 * math.sqrt(one[1, 1] / (n - 3)) for one in errors]
+                held = [low <= 0.4 <= high, least <= 0.4 <= most, *(abs(beta[1] - 0.4) <= np.array(reach))]
+                widths = (most - least) / (high - low), (most - least) / (2 * reach[1])
+                found.append([*held, *widths, bool(made[1].warnings)])
+            every += found
+            _uneven_row(kind, n, epsilon, found)
+        _uneven_row("all", n, epsilon, every)
+
+
+def _uneven_row(kind: str, n: int, epsilon: str, found: list[Any]) -> None:
+    shares, widths = np.mean(found, axis=0), np.median(found, axis=0)
+    cells = [f"{share:.3f}" for share in shares[:4]] + [f"{width:.2f}" for width in widths[4:6]]
+    print(f"| {kind} | {n} | {epsilon} | {' | '.join(cells)} | {shares[6]:.2f} |", flush=True)
 
 
 def _share(group: list[dict[str, Any]], level: int, of: str = "held") -> float:

@@ -327,7 +327,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     curvature, curvature_precision = last.curvature / last.curvature_variance, 1 / last.curvature_variance
     for earlier in seen[:-1]:
         assert earlier.curvature is not None
-        if model.normal:
+        if model.normal and last.outer is None:
             points.append(earlier.point)
             scores.append(earlier.score)
             errors.append(earlier.variance)
@@ -335,11 +335,12 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
             curvature_precision += 1 / earlier.curvature_variance
             continue
         way = last.point - earlier.point
-        half, missed = earlier.curvature @ way / 2, (earlier.curvature - last.curvature) @ way
-        points.append(last.point - way / 2)
-        scores.append(earlier.score - half)
+        part = 0.5 if last.outer is None else 1.0  # a clipped round is straight by its own curvature
+        moved, missed = earlier.curvature @ way * part, (earlier.curvature - last.curvature) @ way
+        points.append(last.point - way * (1 - part))
+        scores.append(earlier.score - moved)
         size = len(way)
-        noise = earlier.curvature_variance * float(way @ way) / 8 * (1 + 1 / size)
+        noise = earlier.curvature_variance * float(way @ way) * part**2 / 2 * (1 + 1 / size)
         errors.append(earlier.variance + noise + _BEND**2 * float(missed @ missed) / size)
     slope = ratio = 1.0
     if model.normal and math.isfinite(last.clip) and last.outer is None:
