@@ -147,7 +147,7 @@ OBJECTS: tuple[Any, ...] = (
     *(pd.NA, pd.NaT, pd.Timestamp("2020-01-01"), pd.Period("2020"), pd.Interval(0, 1), pd.Timedelta(1)),
     *(np.float32(0.1), np.float64("nan"), np.float16(1), np.longdouble(1), np.longdouble("nan"), np.int8(1)),
     *(np.uint64(2**63 + 1), np.bool_(True), np.str_("a"), np.bytes_(b"a"), np.complex128(1)),
-    *(np.datetime64("2020-01-01"), np.datetime64("NaT"), np.timedelta64(1, "D"), np.array([1, 2])),
+    *(np.datetime64("2020-01-01"), np.datetime64("NaT", "D"), np.timedelta64(1, "D"), np.array([1, 2])),
     *(dt.datetime(2020, 1, 1), dt.time(1), dt.timedelta(1), [1], (1,), (True,), {"a": 1}, {1}, range(3), ...),
     *(Unprintable(), Unequal(), object, len, np.ma.masked),
 )  # fmt: skip

@@ -228,6 +228,31 @@ def test_what_a_guarantee_follows_from_is_compared_with_it(name: str, edits: Any
     refused(name, *edits)
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("quantiles", ("probs",), [i / 200 for i in range(1, 102)]),
+        ("quantiles", ("probs",), "5"),
+        ("survival", ("edges",), "01234"),
+        ("survival", ("edges",), ["0", "1", "2", "3", "4"]),
+        ("survival", ("edges",), [False, True, 2, 3, 4]),
+    ],
+)
+def test_curves_hold_numbers_and_not_too_many(name: str, path: Any, value: Any) -> None:
+    """A document of 100,000 quantiles went on for minutes."""
+    refused(name, (path, value))
+
+
+def test_counts_that_are_not_of_so_many_records_end_at_once() -> None:
+    """A document of 700 bytes walked through all numbers of records between its counts and its n."""
+    content = content_of("release-exclude")
+    assert load_answer(sealed("release-exclude", content)).posterior_or_none() is not None
+    content["parameters"]["n"] *= 1000
+    begun = time.process_time()
+    assert load_answer(sealed("release-exclude", content)).posterior_or_none() is None
+    assert time.process_time() - begun < 2
+
+
 def test_a_version_one_document_is_told_what_it_assumes() -> None:
     """Older documents left assumptions out: whoever takes them away writes an older one, and is told."""
     document = json.loads((WRITTEN / "mean-person.json").read_text("utf-8"))

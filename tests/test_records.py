@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import discreet
 import independence
 import shorthand
 from discreet._data import contingency, count_levels, count_texts, sql
@@ -102,6 +103,14 @@ def test_records_are_not_taken_for_counts_whatever_they_are() -> None:
             assert shorthand.shares(data, levels=(1, 2, 4, 5, 900), epsilon=1).n == 5
     with pytest.raises(InvalidInputError):  # its name alone decides
         shorthand.shares(pd.Series(["x"] * 9, name="count"), levels=("a", "b"), epsilon=1, strict=False)
+
+
+def test_a_path_among_values_is_a_record() -> None:
+    """Where the first record of a list was a path, the list was taken for files."""
+    schema = discreet.Schema({"v": discreet.Category(["a", "b"], missing="exclude")}, strict=False)
+    path = Path("a.csv")
+    for records in ([path, "a", "b"], ["a", path, "b"], ["a", "b", path]):
+        assert discreet.proportions(records, schema=schema, epsilon=100).counts == (1, 1)
 
 
 # ---- text is compared as bytes -----------------------------------------------------------------------------

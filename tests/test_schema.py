@@ -140,7 +140,7 @@ def test_mistakes_name_the_column_the_value_and_the_way_out(
         (lambda: Category(range(3, 9, 2)), "in steps of 1"),
         (lambda: Number(0, 1, missing=7), "missing=7 must lie within the bounds 0 to 1"),
         (lambda: Number(0, 1, missing="none"), "must be a number, 'exclude' or 'bin'"),
-        (lambda: Number(0, 1, bins=1), "bins=1 must be at least 2"),
+        (lambda: Number(0, 1, bins=1), "bins=1 must be from 2"),
         (lambda: Number(0, 1, bins=(0, 2, 1)), "in increasing order"),
         (lambda: Number(0, 1, outside="drop"), "must be one of: clip, bin"),
         (lambda: Weight(0), "most=0 must be the largest weight"),
@@ -192,3 +192,36 @@ def test_misfits_are_counted_by_column(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("v,x\na,1\nb,200\nz,\n,5\n")
     schema = Schema({"v": ["a", "b"], "x": (0, 100)})
     assert misfits(tmp_path / "t.csv", schema) == {"v": (1, 1, 4), "x": (1, 1, 4)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[columns]\na = {low = 0, high = 1, bins = 1000000000}",
+        "[columns]\na = {low = 0, high = 1, bins = 100001}",
+        '[columns]\na = {low = 0, high = 9, bins = "0123"}',
+        "[columns]\na = [0, 1e308]",
+        "[columns]\na = [0, 5e-324]",
+        "[columns]\na = [-1e101, 0]",
+        'n = 5\n[columns]\na = {values = ["x", "y"], public = true}\n[sizes.a]\nx = -3\ny = 8',
+    ],
+)
+def test_a_strangers_schema_is_bounded(text: str) -> None:
+    """A billion bins took all memory, and bounds beyond what can be squared an error that is not ours."""
+    with pytest.raises(InvalidInputError):
+        Schema.from_toml(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"n": 5, "n": 6, "columns": {"a": ["x", "y"]}}',
+        '{"columns": {"a": ["x", "y"], "a": ["x", "z"]}}',
+        '{"columns": {"a": [NaN, 1]}}',
+        '{"n": 1e999, "columns": {"a": ["x", "y"]}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_schema_in_json_has_one_meaning(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="not valid JSON"):
+        Schema.from_json(text)

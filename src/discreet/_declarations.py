@@ -619,6 +619,10 @@ def as_numbers(data: Any) -> FloatArray:
         raise InvalidInputError("public data must be a sequence of numbers") from None
 
 
+_LARGEST_BOUND = 1e100
+"""Squares of bounded values, and of their differences, are doubles."""
+
+
 def as_bounds(
     bounds: Any, what: str, smallest: float = -math.inf, name: str = "bounds"
 ) -> tuple[float, float]:
@@ -640,6 +644,12 @@ def as_bounds(
         )
     if not low < high:
         raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=bounds)
+    if max(-low, high) > _LARGEST_BOUND or high - low < 1 / _LARGEST_BOUND:
+        raise InvalidInputError(
+            f"must lie within ±{_LARGEST_BOUND:g}, and {1 / _LARGEST_BOUND:g} or more apart",
+            parameter=name,
+            value=bounds,
+        )
     if low < smallest:
         raise InvalidInputError(
             f"for {what}: the lower bound must be at least {smallest:g}", parameter=name, value=bounds

@@ -30,6 +30,7 @@ from discreet._declarations import (
     as_positive,
     as_size,
 )
+from discreet._json import read_json
 from discreet._text import nearest
 from discreet._typing import ColumnLike, SchemaLike
 from discreet.errors import FileError, InvalidInputError
@@ -48,6 +49,8 @@ FINE_BINS = 100
 """Equal bins for the quantiles of a number whose bins are not declared and that is not whole."""
 MAX_LISTED_CODES = 10**6
 """Codes that are listed one by one."""
+MAX_BINS = 100_000
+"""Equal bins that are made one by one."""
 MAX_UNIT_BINS = 200
 """Whole-number bounds no farther apart have one bin for each whole number, unless bins are declared."""
 
@@ -214,8 +217,8 @@ class Number:
                 )
         if self.bins is not None and isinstance(self.bins, numbers.Real):
             count = as_positive(self.bins, "bins")
-            if count < 2:
-                raise InvalidInputError("must be at least 2", parameter="bins", value=self.bins)
+            if not 2 <= count <= MAX_BINS:
+                raise InvalidInputError(f"must be from 2 to {MAX_BINS:,}", parameter="bins", value=self.bins)
             object.__setattr__(self, "bins", count)
         elif self.bins is not None:
             object.__setattr__(self, "bins", _edges(self.bins))
@@ -536,6 +539,8 @@ class Schema:
         if self.n is None:
             raise InvalidInputError("sizes= publishes how many records there are: declare n too")
         for column, counts in group_sizes.items():
+            if min(counts.values()) < 0:
+                raise InvalidInputError("must be 0 or more", parameter="sizes", value=self.sizes)
             if isinstance(self.n, int) and sum(counts.values()) != self.n:
                 raise InvalidInputError(
                     f"sizes of {column!r} add up to {sum(counts.values())}, but n={self.n}: "
@@ -915,11 +920,10 @@ class Schema:
         95
         """
         try:
-            return cls.from_dict(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, InvalidInputError):
-                raise
+            content = read_json(text)
+        except ValueError as error:
             raise InvalidInputError(f"the schema is not valid JSON: {error}") from None
+        return cls.from_dict(content)
 
     def to_toml(self) -> str:
         """Return the schema as the text of a TOML file.
@@ -1166,6 +1170,8 @@ def _check_texts(**texts: Any) -> None:
 
 def _edges(bins: Any) -> tuple[float, ...]:
     try:
+        if isinstance(bins, str):
+            raise TypeError
         edges = tuple(_whole(float(edge)) for edge in bins)
     except (TypeError, ValueError):
         raise InvalidInputError(

@@ -23,8 +23,10 @@ from discreet._numerics.noises import DiscreteLaplace, Noise
 from discreet.distributions._given_total import GivenTotal
 from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
+from discreet.errors import TooLargeError
 from discreet.mechanisms.base import Mechanism
 
+_FARTHEST = 80.0  # noise so many scales off, times the root of how many counts, has odds below e^{−40}
 _NEGLIGIBLE_NATS = 16.0  # numbers of records this far below the likeliest are left out: e^{−16} = 1e-7
 
 
@@ -50,6 +52,9 @@ def noise_aware(
         return AddRemovePosterior(carried.values, prior, noise=carried.noise, total_prior=total_prior)
     if leaves_out and carried is not None:
         noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
+        values = np.asarray(carried.values, dtype=np.float64)
+        if abs(float(values.sum()) - mechanism.n) > _FARTHEST * math.sqrt(len(values)) * float(noise.scale):
+            raise TooLargeError(f"noisy counts so far from n={mechanism.n} are not those of its records")
         respondents = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
         law: TrueCounts | Respondents = Respondents(respondents, noise, carried.values[-1])
     else:

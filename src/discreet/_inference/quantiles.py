@@ -31,9 +31,18 @@ from discreet.errors import InvalidInputError, TooLargeError
 
 _HALVINGS_OF_A_BIN = 4  # how often a bin is halved below the counted bins
 _NOISE_REACH_NATS = 34.0
-_MOST_BINS = 1 << 13
+MOST_BINS = 1 << 13
+"""Bins, atoms and groups of a curve that are inferred together."""
+MOST_PROBS = 100
+"""Quantiles of one group."""
 DRAWS = 4000
 _BIN = re.compile(r"\[(\S+), (\S+)[\])]")
+
+
+def check_bins(number: int) -> None:
+    """Refuse more bins than are inferred, before anything is charged or computed."""
+    if number > MOST_BINS:
+        raise TooLargeError(f"at most {MOST_BINS:,} bins are inferred together, not {number:,}")
 
 
 @dataclass(frozen=True)
@@ -202,8 +211,7 @@ class BinnedDistribution:
             raise InvalidInputError(
                 f"counts has {len(z) - len(apart)} entries for {len(bins)} bins and atoms"
             )
-        if len(z) > _MOST_BINS:
-            raise TooLargeError(f"quantiles are inferred from at most {_MOST_BINS:,} bins, not {len(z):,}")
+        check_bins(len(z))
         self.bins, self.n = bins, n
         ends = np.cumsum([0, len(bins.intervals), len(bins.atoms)]).tolist()
         groups = [range(*pair) for pair in pairwise(ends) if pair[0] < pair[1]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from discreet._declarations import as_choice
+from discreet._declarations import as_choice, as_reals
 from discreet._documents.answer import (
     INTERVALS_NOTE,
     Answer,
@@ -25,7 +25,7 @@ from discreet._documents.answer import (
     load_answer,
     rows_of,
 )
-from discreet._inference.quantiles import BinnedDistribution, Bins, Quantiles
+from discreet._inference.quantiles import MOST_PROBS, BinnedDistribution, Bins, Quantiles, check_bins
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
@@ -249,9 +249,9 @@ class QuantileAnswer(Answer):
             raise ValueError("its counts are not a release of proportions")
         return cls(
             column=str(content["column"]),
-            probs=_numbers(content["probs"]),
-            edges=_numbers(content["edges"]),
-            atoms=_numbers(content["atoms"]),
+            probs=tuple(as_reals(content["probs"], "probs").tolist()),
+            edges=tuple(as_reals(content["edges"], "edges").tolist()),
+            atoms=tuple(as_reals(content["atoms"], "atoms").tolist()),
             whole=content["whole"],
             counted=counted,
             guarantee=Guarantee.from_dict(content["guarantee"]),
@@ -261,8 +261,9 @@ class QuantileAnswer(Answer):
         """Refuse a document whose probabilities or counts do not fit its bins."""
         super().check_parts()
         cells = len(Bins(self.edges, self.atoms, self.whole))
-        if not self.probs or not all(0 < p < 1 for p in self.probs):
-            raise ValueError("the probabilities are not between 0 and 1")
+        check_bins(cells)
+        if not 0 < len(self.probs) <= MOST_PROBS or not all(0 < p < 1 for p in self.probs):
+            raise ValueError("the probabilities are too many, or not between 0 and 1")
         for release in self._parts.values():
             named = [str(level) for level in release.levels]
             if len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
@@ -271,11 +272,3 @@ class QuantileAnswer(Answer):
     def cost(self) -> Guarantee:
         """Return the cost of the counts, from which the quantiles are computed."""
         return self.counted.cost()
-
-
-def _numbers(given: Sequence[Any]) -> tuple[float, ...]:
-    if not isinstance(given, list) or any(
-        isinstance(v, bool) or not isinstance(v, int | float) for v in given
-    ):
-        raise ValueError("probs, edges and atoms must be numbers")
-    return tuple(map(float, given))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from discreet._declarations import as_reals
 from discreet._documents.answer import (
     INTERVALS_NOTE,
     Answer,
@@ -24,7 +25,7 @@ from discreet._documents.answer import (
     rows_of,
     with_interval,
 )
-from discreet._inference.quantiles import Bins
+from discreet._inference.quantiles import Bins, check_bins
 from discreet._inference.survival import SurvivalDraws, SurvivalPosterior
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
@@ -355,7 +356,7 @@ class SurvivalAnswer(Answer):
         return cls(
             time=str(content["time"]),
             by=None if by is None else str(by),
-            edges=tuple(map(float, content["edges"])),
+            edges=tuple(as_reals(content["edges"], "edges").tolist()),
             whole=content["whole"],
             counted=counted,
             guarantee=Guarantee.from_dict(content["guarantee"]),
@@ -380,6 +381,7 @@ class SurvivalAnswer(Answer):
             raise ValueError("the counts do not match the bins")
         if len(list(axes.values())[-1]) != 2:
             raise ValueError("the event must have two values")
+        check_bins(len(self.groups) * len(self.bins))
 
     def cost(self) -> Guarantee:
         """Return the cost of the counts, from which the curves are computed."""

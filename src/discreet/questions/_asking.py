@@ -11,11 +11,11 @@ from contextvars import ContextVar
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet._data import is_database, of_columns
 from discreet._data import source_label as source_label
+from discreet._data.files import is_files
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
 from discreet.errors import InvalidInputError, PrivacyWarning, warn
@@ -149,7 +149,7 @@ class BoundQuestion:
 
 def _is_list(data: Any) -> bool:
     """Whether the data are a list or an array of values, and not a list of paths or a table of a database."""
-    is_list = isinstance(data, list | tuple) and not any(isinstance(value, Path) for value in data[:1])
+    is_list = isinstance(data, list | tuple) and not is_files(data)
     if isinstance(data, tuple) and is_database(data):
         return False
     return is_list or (hasattr(data, "__array_interface__") and data.ndim == 1)

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from discreet._declarations import Domain
+from discreet._inference.quantiles import MOST_PROBS, check_bins
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
-from discreet.errors import InvalidInputError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.questions._counts import ColumnCounts, CountRequest, DerivedRequest, GroupCounts
 from discreet.questions._request import Request
 from discreet.questions._text import SERIES, TEXT
@@ -68,6 +69,8 @@ class Quantiles(Question):
             raise InvalidInputError(
                 "must be between 0 and 1, such as (0.25, 0.5, 0.75)", parameter="probs", value=self.probs
             )
+        if len(probs) > MOST_PROBS:
+            raise TooLargeError(f"at most {MOST_PROBS} quantiles are computed together, not {len(probs):,}")
         object.__setattr__(self, "probs", probs)
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
@@ -112,6 +115,7 @@ class Quantiles(Question):
         number = schema.number(column)
         if self.delta is not None:
             raise InvalidInputError("delta= cannot be used with quantiles: their guarantee is pure ε")
+        check_bins(len(number.edges(fine=True)) + len(number.atoms))
         arguments = {"schema": schema, "epsilon": self.exact_epsilon, "prior": 1.0}
         counts: CountRequest
         if self.by is None:

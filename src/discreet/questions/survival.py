@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet._declarations import Domain
-from discreet._inference.quantiles import Bins
+from discreet._inference.quantiles import Bins, check_bins
 from discreet._registry import SENTENCES
 from discreet.answers.release import Release
 from discreet.answers.survival import SurvivalAnswer
@@ -149,8 +149,8 @@ def _time_bins(question: Survival, schema: Schema) -> Bins:
     bins = question.bins if question.bins is not None else number.bins
     if isinstance(bins, tuple) and len(bins) == 1:
         bins = int(bins[0])
+    groups = 1 if question.by is None else len(schema.category(question.by, "by").values)
     if bins is None and isinstance(schema.size, int):
-        groups = 1 if question.by is None else len(schema.category(question.by, "by").values)
         each = schema.size / (2 * groups)  # events and censored records of a group are counted apart
         chosen = Bins.over(number.bounds, each, float(question.exact_epsilon), (), number.whole)
     else:
@@ -158,6 +158,7 @@ def _time_bins(question: Survival, schema: Schema) -> Bins:
         chosen = Bins(tuple(map(float, edges)), (), number.whole)
     if len(chosen) != len(chosen.edges) - 1 or len(chosen) < 2:
         raise InvalidInputError("must hold a whole number each", parameter="bins", value=chosen.edges)
+    check_bins(len(chosen) * groups)
     return chosen
 
 
