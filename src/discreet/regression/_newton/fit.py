@@ -655,6 +655,8 @@ class Fit(Bridged, Answer):
         if asked.model.normal:
             size += f"; σ = {with_interval(*self.sigma())}"
         notes = [f"{size}. Coefficients are in the units of the columns.", INTERVALS_NOTE]
+        if asked.errors:
+            notes.append("The errors may spread unevenly: the intervals are robust.")
         if asked.family == "poisson" and (dispersion := self.dispersion())[1] > 1:
             notes.append(
                 f"Counts scatter about {dispersion[0]:.2g} times as much as Poisson ones "
