@@ -200,4 +200,7 @@ def test_disjoint_parts_are_protected_within_their_groups() -> None:
     assert parallel([HALF, HALF]).relation is Relation.WITHIN_GROUP
     assert parallel([HALF]).relation is Relation.REPLACE_ONE
     assert parallel([PATIENT, PATIENT]).unit == "patient"
+    assert parallel([PATIENT, PATIENT]).assumptions[-1] == (
+        "the part that all records of one 'patient' belong to is public and does not change"
+    )
     assert parallel([KINDS[-1], KINDS[-1]]).relation is Relation.ADD_REMOVE

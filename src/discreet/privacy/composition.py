@@ -114,7 +114,8 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     curves = tuple(dict.fromkeys(part.effective_curve for part in parts))
     assumptions = _assumptions(parts)
     if relation is not Relation.ADD_REMOVE:
-        assumptions += ("the part that each record belongs to is public and does not change",)
+        whose = "each record belongs to" if unit is None else f"all records of one {unit!r} belong to"
+        assumptions += (f"the part that {whose} is public and does not change",)
     return Guarantee(
         None if epsilons is None else max(epsilons),
         relation,
