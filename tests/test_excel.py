@@ -99,7 +99,7 @@ def test_hostile_workbooks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "yes" not in str(caught.value)
 
     monkeypatch.setattr("discreet._data.excel._MOST_ROWS", 1000)  # of 2²⁰, which take a second
-    refused(made('<row r="3"', f'<row r="{10**6}"'), "a row below 1,000")
+    refused(made('<row r="3"', f'<row r="{10**6}"'), "a row beyond 1,000")
     entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
     laughs = f'<!DOCTYPE w [<!ENTITY e0 "yes">{entities}]><worksheet'
     path = _edited(made(">yes<", ">&e11;<"), "<worksheet", laughs)

@@ -15,7 +15,7 @@ import pytest
 
 import discreet
 import shorthand
-from discreet._documents.answer import INTERVALS_NOTE, NOISE_NOTE
+from discreet._documents.answer import INTERVALS_NOTE, NOISE_NOTE, with_interval
 from discreet._registry import MECHANISMS
 from discreet._reporting.figures import _ticks
 from discreet._reporting.report import meaning, report
@@ -274,6 +274,11 @@ def test_survival_is_reported_as_curves_with_a_short_table() -> None:
     assert 5 <= len(shown.cells) <= 10
     assert shown.header == ("days", "usual", "new")
     assert [row[0] for row in times.cells][:2] == ["usual", "new"]
+    # A curve that may not fall to one half has a median without an upper end.
+    assert with_interval(45.0, 30.0, math.inf) == "45 (30 to ∞)"
+    assert with_interval(math.inf, math.inf, math.inf) == "∞ (∞ to ∞)"
+    late = {**data, "status": ["alive"] * n}
+    assert "∞" in report(discreet.survival(late, "days", "status", schema=schema, bins=20, epsilon=4))
 
 
 def test_a_noise_aware_posterior_prints_itself() -> None:

@@ -72,7 +72,7 @@ def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[st
     records, size = [], 0
     for number, row in enumerate(rows, 2):
         if number > _MOST_ROWS:
-            raise FileError(f"{str(path)!r} has a row below {_MOST_ROWS:,}, where a sheet of Excel ends")
+            raise FileError(f"{str(path)!r} has a row beyond {_MOST_ROWS:,}, the last of an Excel sheet")
         values = [_plain(value) for value in row[:width]]
         if any(value is not None for value in values):
             records.append(json.dumps(values + [None] * (width - len(values))))

@@ -41,7 +41,7 @@ class Selected(Answer):
     @property
     @abstractmethod
     def selected_by(self) -> Discovery | Sparse:
-        """The mechanism that selected them, with the parameters of the document."""
+        """The mechanism that selected the values, with the parameters of the document."""
 
     def cost(self) -> Guarantee:
         """Return the guarantee of the selection with these parameters."""

@@ -386,7 +386,7 @@ class Guarantee:
         cost = cost.stated_for(self)
         claimed, actual = self.curve, cost.effective_curve
         if claimed is not None and claimed not in (actual, cost.curve) and not _is_above(claimed, actual):
-            raise InvalidInputError("it claims a privacy curve that differs from that of what it publishes")
+            raise InvalidInputError("the claimed privacy curve is not that of the published output")
         if self.exact_epsilon is None or self._is_dominated_by(cost):
             return
         if actual.work > _MAX_SECONDS or cost.delta_at(self.exact_epsilon or 0) > self.delta * (1 + 1e-9):

@@ -182,7 +182,7 @@ class Guess:
             )
         if not regression and (self.correlation or self.spread is not None or self.shares):
             raise InvalidInputError(
-                "correlation, spread and shares are guesses about the columns of a regression"
+                "correlation, spread and shares are guesses for a regression: leave them out here"
             )
         return (("Guessed share of records without a value", f"{100 * self.missing_rate:g}%"),) * leaves_out
 

@@ -101,7 +101,7 @@ class MeanNoise:
     steps : int
         Steps of the grid.
     people : int
-        What one unit moves, as a multiple of what one record moves.
+        The largest number of records of a person; 1 where records are protected.
     """
 
     epsilon: Fraction

@@ -73,7 +73,7 @@ class StudyPrice:
 
     @property
     def fits(self) -> bool:
-        """Whether the budget allows all of them."""
+        """Whether the budget allows all questions together."""
         return (self.account.spent + self.asked).fits(self.account.cap)
 
     def __str__(self) -> str:

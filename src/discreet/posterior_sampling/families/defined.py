@@ -140,7 +140,7 @@ class DefinedFamily(NumberFamily):
         values = tuple(map(float, numbers(parameters, "prior")))
         if len(values) != 2 or not values[1] > 0:
             raise InvalidInputError(
-                "must be the mean of S(x) and a positive strength: the number of records that it counts as",
+                "must be the mean of S(x) and a positive strength: the number of records it counts as",
                 parameter="prior",
                 value=parameters,
             )
