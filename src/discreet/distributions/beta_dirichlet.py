@@ -264,7 +264,7 @@ class Beta(_Conjugate, Law):
         return (self.a / total) * (self.b / total) / (total + 1)
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """Return a credible interval; that of a plug-in is marked as too narrow.
+        """Return a credible interval; a plug-in interval is too narrow, and its type says so.
 
         Parameters
         ----------
@@ -567,7 +567,7 @@ class Dirichlet(_Conjugate):
     def interval(
         self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
     ) -> tuple[FloatArray, FloatArray]:
-        """Return credible intervals of the proportions; those of a plug-in are marked as too narrow.
+        """Return credible intervals of the proportions; plug-in intervals are too narrow, and their type says so.
 
         Parameters
         ----------

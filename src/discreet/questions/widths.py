@@ -312,7 +312,7 @@ def as_within(within: Any, unit: str) -> float:
         )
     if unit == POINTS and value >= 0.5:
         raise InvalidInputError(
-            "of a share must be below 50 points, such as '3 points', 3 or 0.03",
+            ": for a share it must be below 50 points, such as '3 points', 3 or 0.03",
             parameter="within",
             value=within,
         )
