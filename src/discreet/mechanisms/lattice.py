@@ -256,7 +256,8 @@ class Lattice(Mechanism):
         law = self.decoder.true_counts(noisy)
         if law is None:
             raise TooLargeError(
-                f"epsilon={self.epsilon} spreads the true counts over too wide a range at n={self.n}; increase epsilon"
+                f"epsilon={self.epsilon} spreads the true counts over too wide a range at n={self.n}; "
+                "increase epsilon"
             )
         return law
 
