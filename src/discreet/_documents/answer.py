@@ -275,7 +275,7 @@ def beside(heading: str, rows: Sequence[Row], groups: Sequence[Any], caption: st
         text = f"{written(mean, digits=digits)} ({written(low, high, digits=digits)})"
         body.setdefault(row.name, []).append(text)
     cells = tuple((name, *texts) for name, texts in body.items())
-    return Table((heading, *map(str, groups)), cells, caption)
+    return Table((heading, *(str(group) or "estimate" for group in groups)), cells, caption)
 
 
 @dataclass(frozen=True, kw_only=True)
