@@ -226,5 +226,5 @@ class SurvivalCounts(DerivedRequest):
             tuple(map(float, noise)),
             guess.notes(domain.excludes_missing),
             unit=POINTS,
-            assumed="simulated records with even times, a half of them events",
+            assumed="simulated records with times spread evenly, half of them events",
         )
