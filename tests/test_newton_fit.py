@@ -451,7 +451,7 @@ def test_very_many_records_are_predicted_in_few_passes() -> None:
     crowd = made(many, person="who", per_person=50)
     assert Schedule.of(crowd.setting(many), "prediction").steps > 0
     fit, _, split = simulate_fit(made(many), many, 1)
-    assert len(fit.rounds) == 5
+    assert len(fit.rounds) == 4  # of fewer records
     assert "5 rounds" in split[0][1]
 
 

@@ -539,6 +539,21 @@ def test_coefficients_that_the_prior_decides_are_named() -> None:
     assert replace(law, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).find_undecided() == []
 
 
+def test_an_intercept_is_moved_by_half_of_the_mean_square_of_what_predictors_move() -> None:
+    """Rates e^0.3 times those of the point: a straight score puts an intercept 0.05 too high."""
+    setting, generator = asked("poisson", 3000, "1"), np.random.default_rng(3)
+    rows = np.column_stack([np.ones(3000), generator.uniform(-1, 1, 3000)])
+    last = np.array([1.0, 0.5])
+    weights = np.exp(rows @ last)
+    curvature = rows.T @ (rows * weights[:, None])
+    truth = last + np.array([0.3, 0.0])
+    score = rows.T @ (np.exp(rows @ truth) - weights)
+    law = posterior(setting, [Evidence(last, score, 1e-3, curvature, 1e-3, 0.0, 1e12, 12.0)] * 2)
+    straight = last + np.linalg.solve(curvature, score)
+    assert abs(straight[0] - truth[0]) > 0.045
+    assert law.mean == pytest.approx(truth, abs=0.012)
+
+
 def test_whether_the_score_is_straight_is_judged_where_the_records_are() -> None:
     """Narrow data in wide bounds: what a coefficient moves in the corners of the bounds does not count."""
     setting, generator = asked("poisson", 3000, "1"), np.random.default_rng(2)

@@ -134,6 +134,20 @@ def test_matrices_of_a_linear_model_add_little_to_the_distance_of_two_records() 
     assert max(reached) > 0.999
 
 
+@pytest.mark.parametrize("point", [(0, 0), (0.3, 0.8), (0, 2), (1, -3), (0, 8)])
+def test_two_records_of_a_logistic_model_are_within_a_bound_that_is_near(point: tuple[float, float]) -> None:
+    """Every pair of 21 values with either response, at points near and far."""
+    made = declared("binomial", "a")
+    model = model_of("binomial", made)
+    link = model.link(made, np.array(point))
+    places = np.linspace(0, made.variables[0].coder.size - 1, 21).astype(int)
+    block = records(made, [np.repeat(places, 2), np.tile([0, 1], 21)])
+    noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2)
+    rows = np.array([scaled(one, noise) for one in contributions(model, made, link, block)])
+    found = max(float(((rows - row) ** 2).sum(axis=1).max()) for row in rows) / float(MU)
+    assert 0.6 < found <= 1
+
+
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
 def test_planted_faults_are_found(family: str) -> None:
     made = declared(family, "a")

@@ -30,6 +30,9 @@ POINT_BITS = 16
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
+_SIGNAL = 700
+_CELLS = 200
+"""Into which predictors are put where pairs of records are compared."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -66,10 +69,6 @@ class Link:
         return [table[at] for table in self.tables]
 
 
-def _shares(*percent: int) -> tuple[Fraction, ...]:
-    return tuple(Fraction(share, 100) for share in percent)
-
-
 class InSql(NamedTuple):
     """Expressions of whole numbers, weights by pair of outputs; ``steps`` are columns to be added first."""
 
@@ -82,8 +81,6 @@ class ResponseModel(ABC):
     """The model of a response. Predictors and residuals have a column for each of the ``outputs``."""
 
     family: ClassVar[str]
-    round_shares: ClassVar[tuple[Fraction, ...]] = _shares(4, 8, 14, 24, 50)
-    """Of μ² by round: as many as Newton's method needs to arrive, the last with the most."""
     ratio: ClassVar[str | None] = None
     """What e to the power of a coefficient is."""
     link_bits: ClassVar[int] = 12
@@ -112,6 +109,16 @@ class ResponseModel(ABC):
 
     def __init__(self, codes: int) -> None:
         self.most = codes - 1
+
+    def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
+        """Shares of μ² by round, each four times the one before: the last tells most, of a curvature too.
+
+        ``signal`` is nμ of one record, None where n is private. Newton's method comes so much nearer in each
+        round as noise allows: two rounds up to 700, and one more for each factor of ten.
+        """
+        number = 3 if signal is None else 2 + math.ceil(math.log10(max(signal, _SIGNAL) / _SIGNAL))
+        number = min(number, 5)
+        return tuple(Fraction(3 * 4**turn, 4**number - 1) for turn in range(number))
 
     def reach(self, design: Design, point: FloatArray) -> int:
         """How far predictors go at a point of whole numbers, in their steps."""
@@ -176,6 +183,11 @@ class ResponseModel(ABC):
         In the integers of the sums, for a row of length 1: every predictor and response is listed.
         """
 
+    def pairs(self, link: Link, design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same for two records: a quarter of the squared distance of their scores, half of that of the
+        curvatures and of the squares, over the longest row. Those of the worse of the two are enough."""
+        return self.extremes(link)
+
     @abstractmethod
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         """Whole numbers r by record and output, so that the gradient of the loss is r·x/2^residual_bits."""
@@ -213,7 +225,6 @@ class GaussianModel(ResponseModel):
     """y = x·w + N(0, σ²), y scaled to [−1, 1]: r = x·w − y, clipped, and r²; the curvature is xx'."""
 
     family = "gaussian"
-    round_shares = _shares(20, 20, 60)
     link_bits = residual_bits = RESPONSE_BITS
     weight_bits = 0
     squares = normal = True
@@ -224,6 +235,10 @@ class GaussianModel(ResponseModel):
     def limit(self, clip: float | None, reach: int) -> int:
         beyond = reach + (1 << self.residual_bits)  # |x·w| + |y|
         return beyond if clip is None else min(beyond, max(1, math.ceil(clip * 2**self.residual_bits)))
+
+    def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
+        """A straight score needs no way to it: the first round tells where the second cuts off."""
+        return Fraction(1, 5), Fraction(4, 5)
 
     def clip_of(self, link: Link) -> float:
         """Infinite where nothing is: no residual is beyond the reach of predictor and response together."""
@@ -293,6 +308,21 @@ class BinomialModel(ResponseModel):
         residual = np.concatenate([chance, 2**self.residual_bits - chance])
         return residual**2, np.tile(weight**2, 2), np.zeros(1)
 
+    def pairs(self, link: Link, design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Records with residuals of a and −b have scores no farther apart than ((a + b)²N − ab·D²)^½, D the
+        distance of their rows, at least that of their predictors over the point's length: large residuals
+        on both sides are of rows that are far apart. Listed are cells of predictors, by their ends."""
+        starts = np.unique(np.linspace(0, 2 * link.reach, _CELLS + 1).astype(int))[:-1]
+        ends = np.append(starts[1:], 2 * link.reach + 1)
+        (chance, weight), one = link.tables, 2.0**self.residual_bits
+        most, least = chance[ends - 1], chance[starts]  # chances rise
+        gap = np.maximum(starts[:, None] - ends, 0) * 2.0**link.shift  # less than a step is lost by rounding
+        length = max(math.sqrt(sum(w * w for w in link.point)) * (1 + 1e-9), 1e-9)
+        apart = np.minimum((gap / (length * design.norm)) ** 2, 4.0)
+        squares = (most[:, None] + (one - least)) ** 2 - least[:, None] * (one - most) * apart
+        weights = np.maximum.reduceat(weight**2, starts)
+        return squares.ravel() / 4, ((weights[:, None] + weights) / 2).ravel(), np.zeros(1)
+
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         return np.asarray(link.looked_up(predictor)[0] - response[:, None] * 2.0**self.residual_bits)
 
@@ -314,11 +344,16 @@ class BinomialModel(ResponseModel):
 
 @cache
 def _binomial_tables() -> tuple[FloatArray, FloatArray]:
-    """For all predictors there are: the many steps of a descent need parts of them."""
+    """For all predictors there are, alike on both sides: the many steps of a descent need parts of them."""
     model = BinomialModel
     most = math.floor(model.farthest * 2**model.link_bits)
-    chance = expit(np.arange(-most, most + 1) / 2**model.link_bits)
-    return np.rint(chance * 2**model.residual_bits), np.rint(chance * (1 - chance) * 2**model.weight_bits)
+    chance = expit(np.arange(most + 1) / 2**model.link_bits)
+    upper, weight = (
+        np.rint(chance * 2**model.residual_bits),
+        np.rint(chance * (1 - chance) * 2**model.weight_bits),
+    )
+    lower = 2**model.residual_bits - upper[:0:-1]
+    return np.concatenate([lower, upper]), np.concatenate([weight[:0:-1], weight])
 
 
 class MultinomialModel(ResponseModel):
@@ -398,7 +433,6 @@ class PoissonModel(ResponseModel):
     """
 
     family = "poisson"
-    round_shares = _shares(3, 5, 8, 14, 20, 50)
     ratio = "rate ratio"
     squares = True
     deviation = 4.0
@@ -412,6 +446,10 @@ class PoissonModel(ResponseModel):
         self.farthest = math.log(self.most) + 4
         self.residual_bits = 16 - max(0, self.most.bit_length() - 4)
         self.weight_bits = 12 - max(0, self.most.bit_length() - 2)
+
+    def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
+        """More, and more evenly: they begin far away."""
+        return tuple(Fraction(share, 100) for share in (3, 5, 8, 14, 20, 50))
 
     def start(self, design: Design) -> FloatArray:
         """A rate of half the bound, so that no residual is above it."""

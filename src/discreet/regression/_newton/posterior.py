@@ -238,6 +238,13 @@ class Posterior:
         free, prior = (mixing @ matrix @ mixing.T for matrix in (self.noise_free, self.prior))
         return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
 
+    def move(self, step: FloatArray) -> Posterior:
+        """With all coefficients moved as far as the prior lets data move them."""
+        step = step - self.covariance @ np.linalg.solve(self.prior, step)
+        parts = self.components and self.components._replace(means=self.components.means + step)
+        exact = self.mean + step, self.covariance
+        return replace(self, draws=self.draws + step, exact=exact, components=parts)
+
     def find_undecided(self) -> list[int]:
         """Coefficients that the prior decides.
 
@@ -438,10 +445,27 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     )
     if setting.model.normal:
         return law
+    level, at = float(drawn.weights @ drawn.level), setting.design.constant
+    if at == 0 and setting.model.outputs == 1:
+        law = law.move(-_bend(setting, law, drawn.curvature, law.mean - seen[-1].point))
     gap = law.mean - seen[-1].point
-    far = math.sqrt(float(gap @ drawn.curvature @ gap) / float(drawn.weights @ drawn.level))
+    far = math.sqrt(float(gap @ drawn.curvature @ gap) / level)
     sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
     return replace(law, bent=far * sure / 2)
+
+
+def _bend(setting: PublicSetting, law: Posterior, curvature: FloatArray, gap: FloatArray) -> FloatArray:
+    """How far an intercept is off where the score is taken to be straight, to second order.
+
+    Predictors that move by t add v'·t²/2 to a record's part of the score, v' the slope of its weight v. Where
+    t² says nothing of the columns it is as if all had moved by half of v'/v times the mean of t².
+    """
+    level = float(curvature[0, 0])
+    centre, _ = _predictors(curvature, level, law.mean)
+    (_, low), (_, high) = (setting.model.at_constant(centre + step) for step in (-0.5, 0.5))
+    first = np.zeros_like(gap)
+    first[0] = (high - low) / (high + low) * float(gap @ curvature @ gap) / level
+    return first
 
 
 def _records(setting: PublicSetting, seen: Sequence[Evidence]) -> float:

@@ -68,13 +68,12 @@ class Schedule:
         ``aim``: rounds with curvature for ``"intervals"``; for ``"prediction"`` of many coefficients descent
         on the gradient alone, which takes more passes.
         """
-        if question.model.normal:
-            return cls(question.model.round_shares, (0.3,) * len(question.model.round_shares), squares=0.1)
-        signal, counted = question.mu_squared / question.per_person**2, question.n is not None
-        if descends(question.design, question.model, aim, question.declared, signal, counted):
+        model, signal = question.model, question.mu_squared / question.per_person**2
+        if descends(question.design, model, aim, question.declared, signal, question.n is not None):
             return cls((), (), descent=Fraction(1), steps=question.steps())
-        shares = question.model.round_shares
-        return cls(shares, (0.3,) * len(shares), squares=0.02 if question.model.squares else 0.0)
+        shares = model.rounds(None if question.n is None else question.n * math.sqrt(signal))
+        squares = 0.1 if model.normal else 0.02
+        return cls(shares, (0.3,) * len(shares), squares if model.squares else 0.0)
 
 
 def descends(

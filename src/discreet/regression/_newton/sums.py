@@ -84,7 +84,7 @@ def noise_for(
     ``model.extremes`` lists what r and v can be at once. With s_H² = κs² the whole is F(κ)/s², and κ is
     chosen where log F(κ) + share·log κ is least.
     """
-    most, rows = model.extremes(link), float(design.norm) ** 2
+    most, rows = _extremes(model, design, link, relation), float(design.norm) ** 2
     residuals, weights, squares = most
     longest = float(residuals.max()) * rows
     outer_ratio = None
@@ -127,8 +127,15 @@ def exposure(
     The ratios are variances of the other sums' noise to that of the gradient; None where a sum is not taken.
     """
     rows, ratios = float(design.norm) ** 2, (curvature_ratio, square_ratio, outer_ratio)
-    reach = _reach(model, rows, model.extremes(link), relation, *ratios, link.outer_shift)
+    most = _extremes(model, design, link, relation)
+    reach = _reach(model, rows, most, relation, *ratios, link.outer_shift)
     return Fraction(reach * (1 + 1e-9))
+
+
+def _extremes(model: ResponseModel, design: Design, link: Link, relation: Relation) -> tuple[FloatArray, ...]:
+    """What one record can reach, or where it is enough, two."""
+    single = relation is Relation.ADD_REMOVE or link.outer_shift is not None
+    return model.extremes(link) if single else model.pairs(link, design)
 
 
 def _reach(
