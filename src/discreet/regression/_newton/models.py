@@ -237,8 +237,8 @@ class GaussianModel(ResponseModel):
         return beyond if clip is None else min(beyond, max(1, math.ceil(clip * 2**self.residual_bits)))
 
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
-        """A straight score needs no way to it: the first round tells where the second cuts off."""
-        return Fraction(1, 5), Fraction(4, 5)
+        """A straight score needs no way to it: the first rounds tell where the last cuts off."""
+        return Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)
 
     def clip_of(self, link: Link) -> float:
         """Infinite where nothing is: no residual is beyond the reach of predictor and response together."""
