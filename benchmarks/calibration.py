@@ -239,6 +239,30 @@ def mean(rng: Rng, relation: str) -> Found:
     return answer.law.sample(DRAWS, int(rng.integers(2**62)))[:, None], truth[:1], other[:1]
 
 
+def weighted(rng: Rng, what: str, clusters: bool = False) -> Found:
+    """A weighted survey whose shares are uniform, or whose mean and deviation are; weights around 1, of 4."""
+    import pandas as pd
+
+    n, size = 1200, 3 if clusters else 1
+    weights = np.minimum(np.exp(rng.normal(-0.1, 0.5, n)), 4)
+    columns: dict[str, Any] = {"answer": [0, 1, 2], "value": (0.0, 1.0), "weight": discreet.Weight(4)}
+    design = {"cluster": "who", "person": "who", "per_person": size} if clusters else {}
+    question: Any
+    if what == "mean":
+        truth, other = _moments(rng), _moments(rng)
+        strength = truth[0] * (1 - truth[0]) / truth[1] ** 2 - 1
+        values = rng.beta(truth[0] * strength, (1 - truth[0]) * strength, n)
+        truth, other, question = truth[:1], other[:1], discreet.Mean("value", epsilon="1")
+    else:
+        truth, other = rng.dirichlet(np.ones(3), 2)
+        values, question = np.zeros(n), discreet.Proportions("answer", epsilon="1")
+    answers = np.repeat(rng.choice(3, n // size, p=truth if what == "shares" else None), size)
+    frame = pd.DataFrame({"answer": answers, "value": values, "weight": weights, "who": np.arange(n) // size})
+    request = question.request(discreet.Schema(columns, n=n, **design))
+    answer = request.answer(request.read(frame), SeededEntropy(int(rng.integers(2**62))))
+    return answer.draws(DRAWS, int(rng.integers(2**31))), truth, other
+
+
 def pooled_means(rng: Rng, size: int) -> Found:
     """Normal means of 12 groups whose centre and spread are from their prior: five of the groups."""
     deviation, sets = 0.05, []
@@ -398,6 +422,13 @@ CASES = (
     Case("likelihood, 4 Poisson rates, ε 0.5", partial(bridge, library="likelihood")),
     Case("NumPyro, 4 Poisson rates, ε 0.5", partial(bridge, library="numpyro"), ("numpyro",)),
     Case("PyMC, 4 Poisson rates, ε 0.5", partial(bridge, library="pymc"), ("pymc",)),
+    Case("weighted shares, 3 levels, n 1200, ε 1", partial(weighted, what="shares"), ("pandas",)),
+    Case("weighted mean, n 1200, ε 1", partial(weighted, what="mean"), ("pandas",)),
+    Case(
+        "weighted shares, 400 clusters of 3, ε 1",
+        partial(weighted, what="shares", clusters=True),
+        ("pandas",),
+    ),
 )
 
 

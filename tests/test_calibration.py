@@ -42,6 +42,7 @@ def test_every_repetition_can_be_made_again() -> None:
         ("discrete Laplace", 400),
         ("clamped", 400),
         ("mean, n 400", 100),
+        ("weighted shares, 3 levels", 200),
         ("regress, gaussian", 40),
         ("likelihood", 60),
     ],
@@ -57,5 +58,15 @@ def test_answers_are_calibrated(name: str, repetitions: int) -> None:
 
 def test_every_kind_of_answer_has_a_row() -> None:
     names = " ".join(case.name for case in CASES)
-    for kind in ("proportion", "add/remove", "table", "pooled", "noisy counts", "mean", "regress", "NumPyro"):
+    for kind in (
+        "proportion",
+        "add/remove",
+        "table",
+        "pooled",
+        "noisy counts",
+        "mean",
+        "weighted",
+        "regress",
+        "NumPyro",
+    ):
         assert kind in names

@@ -33,6 +33,10 @@ TODAY: dict[str, Any] = {
     "quantiles-groups": ("public", {"by": "sex"}),
     "survival": ("public", {"by": "arm", "bins": 4}),
     "survival-add-remove": (None, {"bins": 4}),
+    "weighted": (120, {}),
+    "weighted-add-remove": (None, {"delta": "1e-6"}),
+    "weighted-strata": (120, {"strata": "sex"}),
+    "weighted-clusters": (120, {"cluster": "who", "person": "who", "per_person": 2}),
 }
 """What 0.2 had not: the number of records, and what else is asked."""
 NAMES = sorted([*(path.stem for path in WRITTEN.glob("*.json")), *TODAY])
@@ -47,6 +51,14 @@ def text_of(name: str) -> str:
         columns["arm"] = ["a", "b"]
         data = {"age": [20.0, 30.0, 55.0, 70.0] * 30, "sex": ["f", "m", "m", "f"] * 30}
         data["arm"] = ["a", "b"] * 60
+        if name.startswith("weighted"):
+            delta = asked_too.pop("delta", None) if "delta" in asked_too else None
+            weighted = discreet.Schema({**columns, "w": discreet.Weight(2)}, n=n, **asked_too)
+            data |= {"w": [1.0, 2.0] * 60, "who": [*range(60), *range(60)]}
+            if "strata" in asked_too:
+                shares = discreet.proportions(data, "arm", schema=weighted, epsilon=1)
+                return str(shares.to_json())
+            return str(discreet.mean(data, "age", schema=weighted, epsilon=1, delta=delta).to_json())
         schema = discreet.Schema(columns, n=n)
         if name.startswith("regress"):
             return str(discreet.regress(data, "age ~ sex", schema=schema, epsilon=1, **asked_too).to_json())
@@ -207,6 +219,29 @@ def test_a_regression_has_the_noise_that_it_claims(name: str, edit: Any) -> None
         ("mean-person", [(("noise", "people"), 1)]),
         ("mean-delta", [(("noise", "mu_squared"), "1")]),
         ("means", [(("means", 0, "noise", "people"), 1)]),
+        ("weighted", [(("noise", "people"), 0)]),
+        ("weighted", [(("noise", "people"), 2)]),
+        ("weighted", [(("noise", "epsilon"), "2")]),
+        ("weighted", [(("noise", "steps"), 0)]),
+        ("weighted", [(("noise", "cells"), 3)]),
+        ("weighted", [(("noise", "groups"), 2)]),
+        ("weighted", [(("noise", "replaces"), False)]),
+        ("weighted", [(("noise", "replaces"), 1)]),
+        ("weighted", [(("noise", "strata"), True)]),
+        ("weighted", [(("noise", "diagonal"), True)]),
+        ("weighted", [(("bounds",), [5, 5])]),
+        ("weighted", [(("design", "n"), None)]),
+        ("weighted", [(("design", "n"), 0)]),
+        ("weighted", [(("design", "most"), -1)]),
+        ("weighted", [(("further", "records"), 5)]),
+        ("weighted", [(("totals", 0), [1])]),
+        ("weighted", [(("totals", 0, 0), 1.5)]),
+        ("weighted-add-remove", [(("noise", "mu_squared"), "1")]),
+        ("weighted-strata", [(("design", "strata"), None)]),
+        ("weighted-strata", [(("noise", "strata"), False)]),
+        ("weighted-clusters", [(("noise", "people"), 1)]),
+        ("weighted-clusters", [(("noise", "clusters"), False)]),
+        ("weighted-clusters", [(("design", "person"), None)]),
         ("sample-beta", [(("sampler",), "other")]),
         ("sample-beta", [(("r",), 1.0)]),
         ("sample-beta", [(("m",), 0.5)]),

@@ -59,6 +59,11 @@ def asked(verb: Callable[..., Any], *columns: Any, schema: Any = SCHEMA, **optio
     return verb(people(), *columns, schema=schema, **{"epsilon": 2, **options})
 
 
+def weighted(verb: Callable[..., Any], *columns: Any, **options: Any) -> Any:
+    schema = discreet.Schema({**SCHEMA.columns, "weight": discreet.Weight(2)}, n=N)
+    return verb({**people(), "weight": [0.5, 1.5] * (N // 2)}, *columns, schema=schema, epsilon=2, **options)
+
+
 KINDS: dict[str, Callable[[], Any]] = {
     "two values": lambda: asked(discreet.proportions, "smoker"),
     "three values": lambda: asked(discreet.proportions, "diet"),
@@ -76,6 +81,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "a mean": lambda: asked(discreet.mean, "age"),
     "means": lambda: asked(discreet.mean, "age", by="region"),
     "pooled means": lambda: asked(discreet.mean, "age", by="region").pool(),
+    "weighted shares": lambda: weighted(discreet.proportions, "smoker", "region"),
+    "weighted means": lambda: weighted(discreet.mean, "age", by="region"),
     "survival": lambda: asked(discreet.survival, "hours", "smoker", bins=5),
     "a gaussian regression": lambda: asked(discreet.regress, "hours ~ age + diet", **DELTA),
     "a binomial regression": lambda: asked(discreet.regress, "smoker ~ age", family="binomial", **DELTA),

@@ -26,6 +26,7 @@ MARK = "Zyx7secret"
 GOOD = "smoker,age,person\n" + "no,30,1\nyes,40,2\n" * 20
 LEVELS = ("no", "yes")
 SCHEMA = discreet.Schema({"smoker": LEVELS, "age": (0, 100)}, n="public")
+WEIGHTED = discreet.Schema({"age": (0, 100), "person": discreet.Weight(2)}, n="public")
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::discreet.errors.{name}")
@@ -147,6 +148,7 @@ def _questions(data: Any) -> dict[str, Callable[[], Any]]:
         ),
         "coefficients": lambda: discreet.draw(data, "smoker ~ age", schema=SCHEMA, epsilon=1, delta=1e-6),
         "quantiles": lambda: discreet.quantiles(data, "age", schema=SCHEMA, epsilon=1),
+        "weighted": lambda: discreet.mean(data, "age", schema=WEIGHTED, epsilon=1),
         "survival": lambda: discreet.survival(data, "age", "smoker", schema=SCHEMA, epsilon=1),
         "regression": lambda: discreet.regress(data, "age ~ smoker", schema=SCHEMA, epsilon=1, delta=1e-6),
     }

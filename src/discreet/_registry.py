@@ -155,6 +155,7 @@ DOCUMENTS = Registry(
         "discreet/regression": "discreet.regression._newton.fit:Fit",
         "discreet/mean": "discreet.regression.means:Mean",
         "discreet/means": "discreet.regression.means:Means",
+        "discreet/weighted": "discreet.answers.weighted:Weighted",
         "discreet/study": "discreet._documents.study:StudyResult",
     },
 )

@@ -405,7 +405,8 @@ class Schema:
         The column that says whose record it is, and how many records of one person enter at most: privacy is
         then that of a person.
     strata, cluster : str, optional
-        Columns of the sampling design of a survey: public strata, and primary sampling units.
+        Columns of the sampling design of a weighted survey: public strata, and primary sampling units, which
+        must be those that ``person`` protects.
     strict : bool
         Whether a value that the schema does not provide for stops an answer. ``False``: it is left out, and
         no error depends on a record.
@@ -455,17 +456,26 @@ class Schema:
                 raise InvalidInputError("expected_n= is for a private number of records; here n is public")
             low, high = as_bounds(self.expected_n, "the number of records", 0, "expected_n")
             object.__setattr__(self, "expected_n", (low, high))
-        for name in ("strata", "cluster"):
-            if (column := getattr(self, name)) is not None:
-                self.column(column, name)
-        if self.strata is not None and not declared[self.strata].public:
+        if self.strata is not None and not self.column(self.strata, "strata").public:
             raise InvalidInputError(
                 "must be a public column: say Category([…], public=True), or leave it out",
                 parameter="strata",
                 value=self.strata,
             )
-        if len([1 for declaration in declared.values() if isinstance(declaration, Weight)]) > 1:
-            raise InvalidInputError("only one column may be a Weight")
+        if not isinstance(self.cluster, str | None):
+            raise InvalidInputError("must be the name of a column", parameter="cluster", value=self.cluster)
+        weights = [name for name, declaration in declared.items() if isinstance(declaration, Weight)]
+        if len(weights) > 1:
+            raise InvalidInputError(
+                f"only one column may be a Weight, not {', '.join(weights)}: replicate weights are not used, "
+                "because each would be a sum of its own with noise of its own; strata= and cluster= say how "
+                "estimates vary"
+            )
+        if not weights and (self.strata is not None or self.cluster is not None):
+            raise InvalidInputError(
+                "strata= and cluster= are the design of a weighted survey: declare the column of weights, "
+                "{'weight': Weight(4)}; where all count the same, a column of ones as Weight(1)"
+            )
 
     def _check_people(self) -> None:
         if (self.person is None) != (self.per_person is None):
@@ -624,7 +634,7 @@ class Schema:
         return column
 
     def only(self, parameter: str = "column") -> str:
-        """Return the name of the only column.
+        """Return the name of the only column that is no weight.
 
         Parameters
         ----------
@@ -646,9 +656,10 @@ class Schema:
         >>> Schema({"age": (18, 95)}).only()
         'age'
         """
-        if len(self.columns) != 1:
-            raise InvalidInputError(f": say which column: {', '.join(self.columns)}", parameter=parameter)
-        return next(iter(self.columns))
+        names = [name for name, column in self if not isinstance(column, Weight)]
+        if len(names) != 1:
+            raise InvalidInputError(f": say which column: {', '.join(names)}", parameter=parameter)
+        return names[0]
 
     def category(self, name: str, parameter: str = "column") -> Category:
         """Return the declaration of a column that must be a category.
@@ -811,11 +822,10 @@ class Schema:
         """
         selected = {name: self.column(name) for name in dict.fromkeys(names)}
         sizes = {name: counts for name, counts in (self.sizes or {}).items() if name in selected} or None
-        design = {
-            name: column for name in ("strata", "cluster") if (column := getattr(self, name)) in selected
-        }
-        others = {"strata": None, "cluster": None, **design, "sizes": sizes}
-        return replace(self, columns=selected, **others)
+        weighted = self.weight in selected
+        strata = self.strata if weighted and self.strata in selected else None
+        cluster = self.cluster if weighted else None
+        return replace(self, columns=selected, sizes=sizes, strata=strata, cluster=cluster)
 
     # Forms.
 

@@ -208,8 +208,26 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
     return Tally((records,), missing, unknown), (entered, first, high * _SQUARE_SPLIT + low)
 
 
-def _group_codes(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
-    """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well."""
+def cells_of_people(table: EngineTable, most: int) -> dict[Any, dict[tuple[int, ...], int]]:
+    """Count the records of each combination of codes that the bound keeps, apart for each person."""
+    import numpy as np
+
+    rows = fetch(_group_codes(table, most, apart=True))
+    _check_people(rows)
+    combined = np.array([int(row[0]) for row in rows], dtype=np.int64)
+    places = np.unravel_index(combined, [coder.codes for coder in table.coders])
+    people: dict[Any, dict[tuple[int, ...], int]] = {}
+    for row, cell in zip(rows, zip(*(codes.tolist() for codes in places), strict=True), strict=True):
+        if int(row[2]):
+            people.setdefault(row[4], {})[cell] = int(row[2])
+    return people
+
+
+def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> nw.LazyFrame[Any]:
+    """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well.
+
+    ``apart``: a row for each person and code, with the person.
+    """
     nw = table.words
     frame, records = table.frame, nw.len()
     if table.groups:
@@ -241,6 +259,8 @@ def _group_codes(table: EngineTable, most: int | None) -> nw.LazyFrame[Any]:
     fits = nw.when(room >= size).then(size).otherwise(nw.when(room > 0).then(room).otherwise(nw.lit(0)))
     nobody = nw.when(nw.col("person").is_null()).then(size).otherwise(nw.lit(0))
     grouped = grouped.with_columns(kept=fits.cast(nw.Int64), nobody=nobody.cast(nw.Int64))
+    if apart:
+        return grouped.select("code", "records", "kept", "nobody", "person")
     return grouped.group_by("code").agg(*(nw.col(name).sum() for name in ("records", "kept", "nobody")))
 
 

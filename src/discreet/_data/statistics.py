@@ -133,7 +133,7 @@ def contingencies(
     with open_columns(data, coders, contribution.person) as table:
         if table is None:
             raise InvalidInputError("a contingency table needs a table or a file with the named columns")
-        cells = _cells(table, contribution, [f"column {column!r}: " for column in coders])
+        cells = counted_cells(table, contribution, [f"column {column!r}: " for column in coders])
     # Those that are left out are beyond the last place.
     present = {cell: records for cell, records in cells.items() if all(map(lt, cell, whole))}
     codes = np.array(list(present), dtype=np.int64).reshape(len(present), len(whole))
@@ -264,11 +264,13 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
         if table is None:
             bound.check_one_column(column)
             return count_values(data, coder, bound.private_size)
-        cells = _cells(table, bound, [""])
+        cells = counted_cells(table, bound, [""])
     return tuple(cells.get((place,), 0) for place in range(coder.size))
 
 
-def _cells(table: EngineTable, bound: Contribution, where: Sequence[str]) -> Mapping[tuple[int, ...], int]:
+def counted_cells(
+    table: EngineTable, bound: Contribution, where: Sequence[str]
+) -> Mapping[tuple[int, ...], int]:
     """The records of each cell that the bound keeps, once every record has a place."""
     cells = count_cells(table, bound.per_person)
     problems = []

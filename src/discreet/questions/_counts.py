@@ -117,11 +117,6 @@ class CountRequest(Request):
         return None if expected_n is None else LogUniform.of(expected_n, "expected_n")
 
     def __post_init__(self) -> None:
-        if self.schema.weight is not None:
-            raise InvalidInputError(
-                f"column {self.schema.weight!r} is a weight: mechanism={self.mechanism!r} "
-                "takes unweighted records"
-            )
         _ = self.exact_prior, self.expected_total
         chosen = self._chosen
         mechanism_class = check_options(chosen, self._options)

@@ -68,3 +68,22 @@ class Request(ABC):
                 "the price depends on the public number of records: declare n in the schema"
             )
         return self.bind(public_size).guarantee
+
+
+def refuse_weight(schema: Schema, what: str) -> None:
+    """Refuse a schema with survey weights for a question that has no weighted form.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the data.
+    what : str
+        What is not weighted, and the way out.
+
+    Raises
+    ------
+    InvalidInputError
+        If the schema declares a weight.
+    """
+    if schema.weight is not None:
+        raise InvalidInputError(f"column {schema.weight!r} is a weight, and {what}")

@@ -285,7 +285,8 @@ class Question(ABC):
             name: normal[name] if name in normal else forms[name].plain(value)
             for name, value in self.explicit_fields().items()
         }
-        declared = schema.select(*self.columns_used(schema), *filter(None, [schema.weight])).to_dict()
+        design = filter(None, (schema.weight, schema.strata))
+        declared = schema.select(*self.columns_used(schema), *design).to_dict()
         return {"question": self.kind, "plan": PLAN_VERSION, **asked, "schema": declared}
 
     def normalise(self, schema: Schema) -> dict[str, Any]:

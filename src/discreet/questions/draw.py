@@ -20,7 +20,7 @@ from discreet.errors import DataError, InvalidInputError
 from discreet.posterior_sampling.family import Family, public_prior
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
-from discreet.questions._request import PricedRequest, Request
+from discreet.questions._request import PricedRequest, Request, refuse_weight
 from discreet.questions._text import NUMBERS, OPTIONS, TEXT, plain
 from discreet.questions.base import Question, optional, parameter
 from discreet.regression._newton.design import formula_columns
@@ -195,10 +195,7 @@ class Draw(Question):
             raise InvalidInputError(
                 "a posterior draw is calibrated for a public number of records: declare n"
             )
-        if schema.weight is not None:
-            raise InvalidInputError(
-                f"column {schema.weight!r} is a weight: posterior draws take unweighted records"
-            )
+        refuse_weight(schema, "a posterior draw takes unweighted records: leave it out of the schema")
         if self.is_formula:
             return LogisticDraw(schema=schema, question=self)
         column = self.columns_used(schema)[0]

@@ -98,12 +98,12 @@ class Mean(Question):
 
         Returns
         -------
-        MeanSums
+        MeanSums, or WeightedRequest where the schema declares a weight
 
         Raises
         ------
         InvalidInputError
-            If the schema declares a weight, or the column is not a number.
+            If the column is not a number.
 
         Examples
         --------
@@ -112,8 +112,15 @@ class Mean(Question):
         0.5
         """
         if schema.weight is not None:
-            raise InvalidInputError(
-                f"column {schema.weight!r} is a weight: weighted means are not answered yet"
+            from discreet.questions._weighted import WeightedRequest
+
+            return WeightedRequest(
+                schema=schema,
+                columns=self.columns_used(schema)[:1],
+                mean=True,
+                by=self.by,
+                epsilon=self.exact_epsilon,
+                delta=self.delta,
             )
         return MeanSums(schema=schema, question=self)
 

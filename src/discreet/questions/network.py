@@ -16,7 +16,7 @@ from discreet.answers.network import NetworkRelease, network_cost
 from discreet.distributions._networks import largest_families, table_for_column
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import TableCounts
-from discreet.questions._request import PricedRequest, Request
+from discreet.questions._request import PricedRequest, Request, refuse_weight
 from discreet.questions._text import ARROWS, NUMBER, plain
 from discreet.questions.base import Question, optional, parameter
 from discreet.schema import Schema
@@ -144,6 +144,7 @@ class Network(Question):
         >>> tables.families, tables.k
         ([('sex', 'smoker')], 4)
         """
+        refuse_weight(schema, "a network is learned from unweighted records: leave it out of the schema")
         for name in self.parents:
             schema.category(name, "parents")
         if self.delta is not None:

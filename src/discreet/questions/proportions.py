@@ -135,6 +135,13 @@ class Proportions(Question):
         """
         *_, first = names = tuple(self.columns) or (schema.only("columns"),)
         epsilon = self.exact_epsilon
+        if schema.weight is not None:
+            from discreet.questions._weighted import WeightedRequest
+
+            self._check_alone(f"the weight {schema.weight!r} in the schema", {"by", "delta"})
+            return WeightedRequest(
+                schema=schema, columns=names, mean=False, by=self.by, epsilon=epsilon, delta=self.delta
+            )
         arguments = {
             "schema": schema,
             "epsilon": epsilon,

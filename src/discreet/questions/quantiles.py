@@ -16,7 +16,7 @@ from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.questions._counts import ColumnCounts, CountRequest, DerivedRequest, GroupCounts
-from discreet.questions._request import Request
+from discreet.questions._request import Request, refuse_weight
 from discreet.questions._text import SERIES, TEXT
 from discreet.questions.base import Question, optional, parameter
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
@@ -111,6 +111,7 @@ class Quantiles(Question):
         >>> request.probs, request.price().epsilon
         ((0.25, 0.5, 0.75), 0.3)
         """
+        refuse_weight(schema, "quantiles are not weighted yet: leave it out of the schema")
         column = self.columns_used(schema)[0]
         number = schema.number(column)
         if self.delta is not None:

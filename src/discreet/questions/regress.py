@@ -137,7 +137,8 @@ class Regress(Question):
         """
         if schema.weight is not None:
             raise InvalidInputError(
-                f"column {schema.weight!r} is a weight: weighted regressions are not answered yet"
+                f"column {schema.weight!r} is a weight, and weighted regressions are not answered yet: "
+                "leave it out of the schema"
             )
         return RegressionSums(schema=schema, question=self)
 

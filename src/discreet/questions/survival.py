@@ -16,7 +16,7 @@ from discreet.answers.release import Release
 from discreet.answers.survival import SurvivalAnswer
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import DerivedRequest, TableCounts
-from discreet.questions._request import Request
+from discreet.questions._request import Request, refuse_weight
 from discreet.questions._text import SERIES, TEXT
 from discreet.questions.base import Question, optional, parameter
 from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
@@ -113,6 +113,7 @@ class Survival(Question):
         >>> Survival("days", "status", epsilon=1).request(schema).price().epsilon
         1.0
         """
+        refuse_weight(schema, "survival curves are not weighted yet: leave it out of the schema")
         if self.delta is not None:
             raise InvalidInputError("delta= cannot be used with survival: its guarantee is pure ε")
         number = schema.number(self.time, "time")

@@ -1,0 +1,162 @@
+"""Do intervals of weighted surveys hold the population's share and mean, and how wide are they?
+
+Weights are informative: people who are rarely drawn differ in what is asked. The designs have strata or
+clusters where they say so. The reference is the interval of Hájek's estimate without noise, by its linearised
+variance. Weights are at most 4, around 1, and few are cut.
+
+    python benchmarks/weights.py --repetitions 300
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+import discreet
+from discreet._randomness.entropy import SeededEntropy
+
+MOST = 4
+SHARES = {True: (0.45, 0.35, 0.2), False: (0.7, 0.25, 0.05)}
+"""Shares of the answers among those who are rarely drawn, and among the others."""
+LEVELS = ("a", "b", "c")
+KINDS = ("share", "mean", "groups", "strata", "clusters", "both")
+
+
+def survey(rng: np.random.Generator, n: int, kind: str) -> pd.DataFrame:
+    """A survey; the first half of the strata has other answers, and members of a cluster are alike."""
+    size = 4 if kind in ("clusters", "both") else 1
+    clusters = n // size
+    stratum = np.arange(clusters) % 5
+    rare = rng.random(clusters) < 0.2
+    effect = rng.normal(0, 1, clusters)
+    cluster = np.repeat(np.arange(clusters), size)
+    weight = np.where(rare, 2.4, 0.65)[cluster] * np.exp(rng.normal(0, 0.2, n))
+    edges = {flag: np.cumsum(shares)[:2] for flag, shares in SHARES.items()}
+
+    place = ndtr(0.5 * effect[cluster] + np.sqrt(0.75) * rng.normal(0, 1, n))
+    moved = np.where(stratum[cluster] < 2, 0.0, 0.1)
+    thresholds = np.where(rare[cluster, None], edges[True], edges[False]) - moved[:, None]
+    answer = (place[:, None] > thresholds).sum(axis=1)
+    age = np.clip(45 + 8 * rare[cluster] + 6 * effect[cluster] + rng.normal(0, 12, n), 0, 100)
+    return pd.DataFrame(
+        {
+            "answer": np.array(LEVELS)[answer],
+            "age": age,
+            "weight": weight,
+            "stratum": stratum[cluster],
+            "cluster": cluster,
+            "sex": np.where(rng.random(n) < 0.5, "f", "m"),
+        }
+    )
+
+
+def request(kind: str, n: int, epsilon: float, delta: float | None) -> Any:
+    """The question of a kind, under its schema."""
+    columns = {
+        "answer": list(LEVELS),
+        "age": (0, 100),
+        "weight": discreet.Weight(MOST),
+        "stratum": discreet.Category(list(range(5)), public=True),
+        "sex": ["f", "m"],
+    }
+    design: dict[str, Any] = {"strata": "stratum"} if kind in ("strata", "both") else {}
+    if kind in ("clusters", "both"):
+        design |= {"cluster": "cluster", "person": "cluster", "per_person": 4}
+    schema = discreet.Schema(columns, n=n, **design)
+    budget = {"epsilon": epsilon, "delta": delta}
+    if kind == "mean":
+        return discreet.Mean("age", **budget).request(schema)
+    by = "sex" if kind == "groups" else None
+    return discreet.Proportions("answer", by=by, **budget).request(schema)
+
+
+def hajek(frame: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates without noise, and their deviations by linearisation."""
+    w = np.minimum(frame["weight"].to_numpy(), MOST)
+    if kind == "mean":
+        pieces = [(np.ones(len(w)), frame["age"].to_numpy())]
+    elif kind == "groups":
+        pieces = [
+            ((frame["sex"] == sex).to_numpy(float), (frame["answer"] == level).to_numpy(float))
+            for sex in ("f", "m")
+            for level in LEVELS
+        ]
+    else:
+        pieces = [(np.ones(len(w)), (frame["answer"] == level).to_numpy(float)) for level in LEVELS]
+    unit = frame["cluster"].to_numpy()
+    stratum = frame["stratum"].to_numpy() if kind in ("strata", "both") else np.zeros(len(w), dtype=int)
+    found = []
+    for domain, y in pieces:
+        whole = (w * domain).sum()
+        p = (w * domain * y).sum() / whole
+        z = np.bincount(unit, w * domain * (y - p) / whole)
+        of_unit = np.zeros(len(z), dtype=int)
+        of_unit[unit] = stratum
+        variance = sum(len(part) * part.var(ddof=1) for part in (z[of_unit == h] for h in np.unique(of_unit)))
+        found.append((p, np.sqrt(variance)))
+    estimates, deviations = np.array(found).T
+    return estimates, deviations
+
+
+@cache
+def truth(kind: str) -> np.ndarray:
+    """The population's numbers: weighted means of a very large survey."""
+    frame = survey(np.random.default_rng(1), 4_000_000, kind)
+    w = frame["weight"]
+    if kind == "mean":
+        return np.array([(w * frame["age"]).sum() / w.sum()])
+    shares = np.array([w[frame["answer"] == level].sum() for level in LEVELS]) / w.sum()
+    return np.tile(shares, 2) if kind == "groups" else shares
+
+
+def results(
+    kind: str, n: int, epsilons: Sequence[float], delta: float | None, repetitions: int, seed: int
+) -> Iterator[list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """For each ε: whether intervals hold with and without noise, and how much wider those with noise are."""
+    rng, known = np.random.default_rng([seed, n, KINDS.index(kind)]), truth(kind)
+    requests = [request(kind, n, epsilon, delta) for epsilon in epsilons]
+    for _ in range(repetitions):
+        frame = survey(rng, n, kind)
+        sums = requests[0].read(frame)
+        estimate, deviation = hajek(frame, kind)
+        found = []
+        for asked in requests:
+            low, high = asked.answer(sums, SeededEntropy(int(rng.integers(2**62)))).interval(0.9)
+            plain = np.abs(estimate - known) <= 1.645 * deviation
+            width = (high - low) / (2 * 1.645 * deviation)
+            found.append(((low <= known) & (known <= high), plain, width))
+        yield found
+
+
+def main() -> None:
+    """Print a line for each kind, n and ε."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=35)
+    parser.add_argument("--delta", type=float)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--sizes", default="1000,5000,20000")
+    parser.add_argument("--epsilons", default="0.5,1,3")
+    asked = parser.parse_args()
+    print(f"{'kind':9} {'n':>6} {'ε':>4}  held at 90 %   without noise   width, as a multiple of that")
+    for kind in asked.kinds.split(","):
+        for n in map(int, asked.sizes.split(",")):
+            epsilons = list(map(float, asked.epsilons.split(",")))
+            found = list(results(kind, n, epsilons, asked.delta, asked.repetitions, asked.seed))
+            for epsilon, of_epsilon in zip(epsilons, zip(*found, strict=True), strict=True):
+                held, plain, width = (np.array(part) for part in zip(*of_epsilon, strict=True))
+                print(
+                    f"{kind:9} {n:6} {epsilon:4g} {held.mean():13.3f} {plain.mean():15.3f} "
+                    f"{np.median(width):12.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

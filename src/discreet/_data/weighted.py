@@ -1,0 +1,222 @@
+"""Exact weighted totals, and sums of their squares: whole numbers from records on any engine.
+
+A weight is put on a grid between 0 and the declared most, and cut there. A record adds its weight to the cell
+of its value; for the mean of a column the weight is divided between both bounds, as near as the value is to
+each. What one record adds depends on that record and the declaration alone: nothing is divided by a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from discreet._data.engines import cells_of_people
+from discreet._data.files import open_columns
+from discreet._data.grids import Grid, steps_between
+from discreet._data.statistics import Contribution, RecordBound, counted_cells
+from discreet._data.values import Coder, words
+from discreet._data.withheld import redact_errors
+from discreet._declarations import Domain
+from discreet.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+
+class WeightGrid(Grid):
+    """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
+
+    unfit = "no weight: a number below 0, or no number"
+    wayout = "repair them before the survey is analysed"
+    missing_wayout = "every record needs a weight; with strict=False those without one are left out"
+
+    def __init__(self, most: float) -> None:
+        super().__init__((0, most), steps_between(0, most), False, None)
+        self.size = self.steps + 2
+        self.stray, self.absent = self.size, self.size + 1
+
+    def place(self, number: float) -> int:
+        if number < 0:
+            return self.stray
+        return self.steps + 1 if number > self.high else super().place(number)
+
+    def locate(self, number: nw.Expr) -> nw.Expr:
+        nw = words(number)
+        above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.stray))
+        inside = nw.when(number > self.high).then(above).otherwise(super().locate(number))
+        return nw.when(number < 0).then(below).otherwise(inside)
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """Whole numbers from the records: all of them are private, except where n is public.
+
+    Attributes
+    ----------
+    totals : tuple of tuples
+        By group the total of each cell, in steps of the weights' grid and of the values'.
+    squares : tuple of tuples
+        By group the sums of products of what each unit adds to two cells (the upper triangle), or of squares
+        alone; with strata around the means of these.
+    cut, records, squared : int
+        Weights above the most; records; Σ of squared weights.
+    units, strata : int
+        Records, or clusters; strata in which there are any.
+    """
+
+    totals: tuple[tuple[int, ...], ...]
+    squares: tuple[tuple[int, ...], ...]
+    cut: int
+    records: int
+    squared: int
+    units: int
+    strata: int
+
+
+@dataclass(frozen=True)
+class WeightedDesign:
+    """What is summed: public.
+
+    Parameters
+    ----------
+    weight, most
+        The column of weights, and the largest that enters.
+    outcomes
+        Columns and their values; or one column and the grid on which its mean is taken.
+    by, strata
+        A column and its values, where there is one.
+    clusters
+        Whether a person of ``bound`` is one unit.
+    bound
+        How many records of a person enter, and the like: see :class:`Contribution`.
+    """
+
+    weight: str
+    most: float
+    outcomes: Mapping[str, Domain | Grid]
+    by: tuple[str, Domain] | None
+    strata: tuple[str, Domain] | None
+    clusters: bool
+    bound: RecordBound
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """The grid of a mean."""
+        first = next(iter(self.outcomes.values()))
+        return first if isinstance(first, Grid) else None
+
+    @cached_property
+    def cells(self) -> int:
+        """The number of cells."""
+        return 2 if self.grid else prod(d.k for d in self.outcomes.values() if isinstance(d, Domain))
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether squares alone are summed: no unit is in two cells, and no mean is taken off."""
+        return self.grid is None and not self.clusters and self.strata is None
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs of cells whose products are summed."""
+        if self.is_diagonal:
+            return [(cell, cell) for cell in range(self.cells)]
+        return list(combinations_with_replacement(range(self.cells), 2))
+
+    @redact_errors
+    def sums(self, data: Any) -> WeightedSums:
+        """Compute the sums."""
+        contribution = Contribution(**self.bound)
+        weights = WeightGrid(self.most).accepting(not contribution.strict)
+        weights.drops_missing = weights.total
+        coders: dict[str | None, Coder] = {self.weight: weights}
+        for name, what in self.outcomes.items():
+            coders[name] = what if isinstance(what, Grid) else contribution.levels(what)
+        for named in (self.by, self.strata):
+            if named is not None and named[0] not in coders:
+                coders[named[0]] = contribution.levels(named[1])
+        with open_columns(data, coders, contribution.person, columns=True) as table:
+            if table is None:
+                raise InvalidInputError("weights need a table or a file with the named columns")
+            cells = counted_cells(table, contribution, [f"column {name!r}: " for name in coders])
+            people = cells_of_people(table, contribution.per_person or 1) if self.clusters else None
+        contribution.check_total((sum(cells.values()),))
+        names = [str(name) for name in coders]
+        units: Iterable[tuple[list[tuple[tuple[int, ...], int]], int]] = (
+            [([(cell, 1)], records) for cell, records in cells.items()]
+            if people is None
+            else [(list(kept.items()), 1) for kept in people.values()]
+        )
+        return self._add(units, names, weights)
+
+    def _add(
+        self,
+        units: Iterable[tuple[list[tuple[tuple[int, ...], int]], int]],
+        names: Sequence[str],
+        weights: WeightGrid,
+    ) -> WeightedSums:
+        groups = 1 if self.by is None else self.by[1].k
+        totals = [[0] * self.cells for _ in range(groups)]
+        squares = [[0] * len(self.pairs) for _ in range(groups)]
+        within: dict[int, tuple[list[int], list[list[int]]]] = {}
+        cut = records = squared = number = 0
+        stratum_place = None if self.strata is None else names.index(self.strata[0])
+        for members, times in units:
+            added: dict[int, dict[int, int]] = {}
+            number += times
+            for codes, count in members:
+                steps = min(codes[0], weights.steps) if codes[0] < weights.size else 0
+                cut += times * count * (codes[0] == weights.steps + 1)
+                records += times * count
+                squared += times * count * steps * steps
+                for group, cell, share in self._places(codes, names):
+                    unit = added.setdefault(group, {})
+                    unit[cell] = unit.get(cell, 0) + count * steps * share
+            stratum = None
+            if stratum_place is not None:
+                stratum = min(codes[stratum_place] for codes, _ in members)
+                sizes, sums = within.setdefault(stratum, ([0], [[0] * self.cells for _ in range(groups)]))
+                sizes[0] += times
+            for group, unit in added.items():
+                for cell, value in unit.items():
+                    totals[group][cell] += times * value
+                    if stratum is not None:
+                        sums[group][cell] += times * value
+                for place, (j, other) in enumerate(self.pairs):
+                    if j in unit and other in unit:
+                        squares[group][place] += times * unit[j] * unit[other]
+        for (size,), sums in within.values():
+            for group, row in enumerate(sums):
+                for place, (j, other) in enumerate(self.pairs):
+                    squares[group][place] -= row[j] * row[other] // size
+        return WeightedSums(
+            tuple(map(tuple, totals)),
+            tuple(map(tuple, squares)),
+            cut,
+            records,
+            squared,
+            number,
+            max(1, len(within)),
+        )
+
+    def _places(self, codes: Sequence[int], names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+        """Group, cell and the parts of its weight that a record adds there; nothing if it is left out."""
+        group = 0
+        if self.by is not None:
+            group = codes[names.index(self.by[0])]
+            if group >= self.by[1].k:
+                return
+        if (grid := self.grid) is not None:
+            if (code := codes[1]) < grid.size:
+                yield group, 0, grid.steps - code
+                yield group, 1, code
+            return
+        cell = 0
+        for place, domain in enumerate(self.outcomes.values(), 1):
+            if codes[place] >= domain.k:  # type: ignore[union-attr]
+                return
+            cell = cell * domain.k + codes[place]  # type: ignore[union-attr]
+        yield group, cell, 1

@@ -1,0 +1,171 @@
+"""Shares of weighted totals, from noisy totals and noisy sums of their squares: one posterior for all.
+
+Records (or clusters of them) each add a vector x of k cells, x ≥ 0 and Σx ≤ 1 in units of the largest: a
+weight in the cell of its value, or for a mean a weight divided between both bounds. With S = Σx and
+M = Σxxᵀ, the share of a cell is p = S_j/ΣS and its linearised variance (Hájek; Woodruff 1971) is
+D = M_jj − 2p Σ_l M_jl + p² ΣM over (ΣS)². The true sums are drawn from the law of the noise where they can
+be: S ≥ 0, 0 < D ≤ p(1 − p)ΣS. Given them the population's share is a Beta of effective size
+p(1 − p)(ΣS)²/D (Korn and Graubard 1998), which for equal weights is the posterior of a multinomial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, expit, log_ndtr, logit, ndtr, ndtri_exp
+
+from discreet._typing import FloatArray
+
+_POOL, _TRIES, _TURNS = 4096, 512, 6
+
+
+@dataclass(frozen=True)
+class NoisyTotals:
+    """Noisy totals of cells and sums of their squares, in units of what one unit adds at most.
+
+    ``squares`` holds the upper triangle of M, or its diagonal alone where nobody is in two cells. The scales
+    are deviations of Gaussian noise, or scales of Laplace noise. ``freedom``: degrees of freedom of the
+    variance, where they are known.
+    """
+
+    totals: FloatArray
+    squares: FloatArray
+    total_scale: float
+    square_scale: float
+    gaussian: bool
+    freedom: int | None = None
+
+    @property
+    def is_diagonal(self) -> bool:
+        return len(self.squares) == len(self.totals)
+
+    def whole(self, entries: FloatArray) -> FloatArray:
+        """Return each symmetric matrix of which the last axis holds the upper triangle."""
+        k = len(self.totals)
+        rows, columns = np.triu_indices(k)
+        whole = np.zeros((*entries.shape[:-1], k, k))
+        whole[..., rows, columns] = whole[..., columns, rows] = entries
+        return whole
+
+    def spread(self, entries: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return diagonal, row sums and sum of each symmetric matrix, whose entries are in the last axis."""
+        if self.is_diagonal:
+            return entries, entries, entries.sum(axis=-1)
+        whole = self.whole(entries)
+        sums = whole.sum(axis=-1)
+        return np.diagonal(whole, axis1=-2, axis2=-1), sums, sums.sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class ShareDraws:
+    """Draws of the shares, of their effective sizes and of the totals: arrays of draws by cells."""
+
+    shares: FloatArray
+    sizes: FloatArray
+    totals: FloatArray
+
+
+def draw_shares(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> ShareDraws:
+    """Draw the population's shares given noisy totals and squares."""
+    totals = _draw_totals(noisy, size, rng)
+    whole = totals.sum(axis=1)
+    p = np.clip(totals / whole[:, None], 1e-12, 1 - 1e-12)
+    most = p * (1 - p) * whole[:, None]
+    variance = _draw_variances(noisy, p, most, rng)
+    if noisy.freedom is not None:
+        variance = variance * (noisy.freedom / rng.chisquare(noisy.freedom, size))[:, None]
+    sizes = most * whole[:, None] / variance
+    draw = _draw_apart if noisy.is_diagonal else _draw_coupled
+    shares = draw(noisy, p, sizes, rng)
+    return ShareDraws(shares / shares.sum(axis=1, keepdims=True), sizes, totals)
+
+
+def _draw_apart(noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """One Dirichlet for all cells; each is then drawn out, on the logit scale, to its own effective size."""
+    k, spread = p.shape[1], p * (1 - p)
+    together = (spread.sum(axis=1) / (spread / sizes).sum(axis=1))[:, None]
+    alike = rng.standard_gamma(together * p + 1)
+    alike = np.clip(alike / alike.sum(axis=1, keepdims=True), 1e-300, 1 - 1e-16)
+    middle, stretch = (together * p + 1) / (together + k), np.sqrt((together + k) / (sizes + k))
+    return np.asarray(expit(logit(middle) + (logit(alike) - logit(middle)) * stretch))
+
+
+def _draw_coupled(
+    noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Beta laws that go together as the sums of products say; where noise hides these, as in a Dirichlet."""
+    k, middle = p.shape[1], p.mean(axis=0)
+    apart = np.eye(k) - middle[:, None]
+    values, vectors = np.linalg.eigh(apart @ noisy.whole(noisy.squares) @ apart.T)
+    likeness = vectors * np.maximum(values, 0) @ vectors.T
+    likeness += k * noisy.square_scale * (np.diag(middle) - np.outer(middle, middle))
+    values, vectors = np.linalg.eigh(likeness)
+    normal = rng.normal(size=p.shape) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    chance = ndtr(normal / np.sqrt(np.diagonal(likeness)))
+    return np.asarray(betaincinv(sizes * p + 1, sizes * (1 - p) + k - 1, chance))
+
+
+def draw_positive(
+    value: FloatArray, scale: float, gaussian: bool, tilt: float, chance: FloatArray
+) -> FloatArray:
+    """Return the quantiles x ≥ 0 of density ∝ noise(value − x)·e^{−tilt·x} at uniform chances."""
+    if gaussian:
+        middle = value - scale**2 * tilt
+        far = ndtri_exp(np.log(1 - chance) + log_ndtr(middle / scale))
+        return np.asarray(np.maximum(middle - scale * far, 0.0))
+    # Below the value the density is e^{rate·x}, above it falls as e^{−fall·x}.
+    rate, fall, peak = 1 / scale - tilt, 1 / scale + tilt, np.maximum(value, 0.0)
+    rate = rate if abs(rate) > 1e-9 / scale else 1e-9 / scale
+    ahead = np.expm1(np.clip(-rate * peak, -700, 700))
+    below = -ahead / rate
+    share = below / (below + 1 / fall)
+    inner = np.clip(chance / np.maximum(share, 1e-300), 1e-300, 1)
+    if rate > 0:
+        left = peak + np.log1p(ahead * (1 - inner)) / rate
+    else:
+        left = np.log1p(inner * np.expm1(rate * peak)) / rate
+    right = peak - np.log(np.clip((1 - chance) / (1 - share), 1e-300, 1)) / fall
+    return np.asarray(np.where(chance < share, left, right))
+
+
+def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> FloatArray:
+    """Totals from the noise law, none below 0; beforehand their shares are uniform, and so is their sum.
+
+    A uniform law of the shares has a density of (ΣS)^{1−k} for the totals, here e^{−τ ΣS} with τ = (k−1)/ΣS.
+    """
+    k = len(noisy.totals)
+    chance = rng.random((size, k)) * (1 - 2e-16) + 1e-16
+    tilt, totals = 0.0, np.empty(0)
+    for _ in range(_TURNS if k > 1 else 1):
+        totals = draw_positive(noisy.totals, noisy.total_scale, noisy.gaussian, tilt, chance)
+        tilt = (k - 1) / float(totals.sum(axis=1).mean())
+    return np.asarray(np.maximum(totals, 1e-9 * noisy.total_scale))
+
+
+def _draw_variances(
+    noisy: NoisyTotals, p: FloatArray, most: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Linearised variances from the noise law within their bounds; beforehand deviations are uniform."""
+    entries = len(noisy.squares)
+    law = rng.normal if noisy.gaussian else rng.laplace
+    pool = noisy.spread(law(0.0, noisy.square_scale, (_POOL, entries)))
+    seen = noisy.spread(noisy.squares)
+    drawn = np.empty_like(p)
+    tries = int(np.clip(_TRIES // p.shape[1], 16, 64))
+    place = rng.integers(_POOL, size=(len(p), tries))
+    luck = rng.gumbel(size=place.shape)
+    for j in range(1 if p.shape[1] == 2 else p.shape[1]):
+        share = p[:, j, None]
+        d = (seen[0][j] - pool[0][place, j]) - 2 * share * (seen[1][j] - pool[1][place, j])
+        d += share**2 * (seen[2] - pool[2][place])
+        bound = most[:, j, None]
+        allowed = (d > 1e-9 * bound) & (d <= bound)
+        score = np.where(allowed, luck - np.log(np.where(allowed, d, 1.0)) / 2, -np.inf)
+        best = score.argmax(axis=1)
+        rows = np.arange(len(p))
+        other = bound[:, 0] * rng.uniform(1e-3, 1, len(p)) ** 2
+        drawn[:, j] = np.where(allowed[rows, best], d[rows, best], other)
+    if p.shape[1] == 2:
+        drawn[:, 1] = drawn[:, 0]
+    return drawn
