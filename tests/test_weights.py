@@ -313,9 +313,13 @@ def test_an_answer_is_what_its_document_says(about: dict[str, Any], delta: str |
         (
             lambda s: discreet.Proportions("answer", mechanism="lattice", epsilon=1).request(s),
             {},
-            "mechanism= does not go with the weight 'w'",
+            "mechanism= cannot be used with the weight 'w'",
         ),
-        (lambda s: discreet.Proportions("answer", prior=2, epsilon=1).request(s), {}, "prior= does not go"),
+        (
+            lambda s: discreet.Proportions("answer", prior=2, epsilon=1).request(s),
+            {},
+            "prior= cannot be used",
+        ),
         (lambda s: discreet.Proportions("w", epsilon=1).request(s), {}, "must differ"),
         (lambda s: discreet.Proportions(["answer", "g"], by="g", epsilon=1).request(s), {}, "must differ"),
         (lambda s: discreet.Mean("x", epsilon=1).request(s), {"cluster": "p"}, "column of person="),

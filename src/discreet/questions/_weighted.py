@@ -76,7 +76,7 @@ class WeightedRequest(SumsRequest):
             )
         if schema.strata is not None and schema.person is not None and schema.cluster is None:
             raise InvalidInputError(
-                "does not go with person= alone: name that column as cluster= too",
+                "cannot be used with person= alone: name that column as cluster= too",
                 parameter="strata",
                 value=schema.strata,
             )
