@@ -81,7 +81,7 @@ KINDS: dict[str, Callable[[], Any]] = {
     "a mean": lambda: asked(discreet.mean, "age"),
     "means": lambda: asked(discreet.mean, "age", by="region"),
     "pooled means": lambda: asked(discreet.mean, "age", by="region").pool(),
-    "weighted shares": lambda: weighted(discreet.proportions, "smoker", "region"),
+    "weighted shares": lambda: weighted(discreet.proportions, "smoker", "diet"),
     "weighted means": lambda: weighted(discreet.mean, "age", by="region"),
     "survival": lambda: asked(discreet.survival, "hours", "smoker", bins=5),
     "a gaussian regression": lambda: asked(discreet.regress, "hours ~ age + diet", **DELTA),

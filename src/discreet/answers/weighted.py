@@ -48,8 +48,10 @@ if TYPE_CHECKING:
 BASIS = "exact integer noise on weighted sums over a grid (proofs/weights.md)"
 MOST_CELLS = {True: 200, False: 30}
 """Cells of a group: where squares alone are released, and where products of pairs are."""
-_SQUARES, _EXTRA = Fraction(1, 5), Fraction(1, 20)
-"""Parts of the privacy budget: of the squares together, and of each further sum. The totals have the rest."""
+_SQUARES = {False: Fraction(1, 5), True: Fraction(1, 3)}
+_EXTRA = Fraction(1, 20)
+"""Parts of the privacy budget: of the squares together, without and with strata, and of each further sum. The
+totals have the rest."""
 _ROOT_EIGHT = Fraction(17, 6)
 _DRAWS = 4000
 _READING = (
@@ -124,7 +126,7 @@ class SumsNoise:
         }
         if self.strata:  # a mean of the stratum is taken off, and rounded
             rounding = self.entries * self.groups
-            moved["squares"] = 6 * square + rounding, (_ROOT_EIGHT * square + rounding) ** 2
+            moved["squares"] = 5 * square + rounding, (_ROOT_EIGHT * square + rounding) ** 2
         for name, most in self.further.items():
             moved[name] = self.people * most, Fraction((self.people * most) ** 2)
         return moved
@@ -132,8 +134,8 @@ class SumsNoise:
     def part(self, name: str) -> Fraction:
         """Return the part of the budget (of ε, or of μ²) that a kind of sum has."""
         if name == "totals":
-            return 1 - _SQUARES - _EXTRA * len(self.further)
-        return _SQUARES if name == "squares" else _EXTRA
+            return 1 - _SQUARES[self.strata] - _EXTRA * len(self.further)
+        return _SQUARES[self.strata] if name == "squares" else _EXTRA
 
     def size(self, name: str) -> Fraction:
         """Return the scale of Laplace noise on a kind of sum, or the variance of Gaussian noise."""
@@ -478,9 +480,7 @@ class Weighted(Answer):
         number, _, high = self.cut()
         notes = (
             f"Effective number of records (Kish): {with_interval(*kish)}; design effect of the weights: "
-            f"{with_interval(*effect)}.",
-            f"Weights that were cut: {number:,.0f}, at most {high:,.0f}.",
-            "The intervals account for the sampling design and for the noise of privacy.",
+            f"{with_interval(*effect)}. Weights that were cut: {number:,.0f}, at most {high:,.0f}.",
         )
         return Words(
             headline=f"Private weighted {what} {subject}{by}, from {n}",
