@@ -48,7 +48,8 @@ class WeightGrid(Grid):
         nw = words(number)
         above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.stray))
         inside = nw.when(number > self.high).then(above).otherwise(super().locate(number))
-        return nw.when(number < 0).then(below).otherwise(inside)
+        code: nw.Expr = nw.when(number < 0).then(below).otherwise(inside)
+        return code
 
 
 @dataclass(frozen=True)
