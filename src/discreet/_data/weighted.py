@@ -48,8 +48,7 @@ class WeightGrid(Grid):
         nw = words(number)
         above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.stray))
         inside = nw.when(number > self.high).then(above).otherwise(super().locate(number))
-        code: nw.Expr = nw.when(number < 0).then(below).otherwise(inside)
-        return code
+        return nw.when(number < 0).then(below).otherwise(inside)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
