@@ -407,6 +407,15 @@ def show(found: list[dict[str, Any]]) -> None:
             f"than .80 in {len(low)}, of which {warned} warn; significantly (10⁻⁴) less in {len(far)}, of "
             f"which {silent} never warn"
         )
+        large = [one for one in own if one["n"] * one["epsilon"] >= 1000]
+        for named, some in (("", large), (" with ε ≤ 10", [one for one in large if one["epsilon"] <= 10])):
+            if some:
+                share = np.mean([bool(one["warnings"]) for one in some])
+                print(f"of {len(some)} fits with nε ≥ 1,000{named} {share:.3f} warn")
+        for family in FAMILIES:
+            quiet = [one for one in own if one["family"] == family and not one["warnings"]]
+            if quiet:
+                print(f"{family}, no warning, all ε: 90 % intervals hold {_share(quiet, 1):.3f}")
         for group in far:
             one = group[0]
             print(
