@@ -204,7 +204,17 @@ class QuantileCounts(DerivedRequest):
         )
 
     def answer(self, counted: Any) -> QuantileAnswer:
-        """Return the quantiles that noisy counts give."""
+        """Return the quantiles that noisy counts give.
+
+        Parameters
+        ----------
+        counted : Release or ConditionalRelease
+            The noisy counts.
+
+        Returns
+        -------
+        QuantileAnswer
+        """
         number = self.number
         return QuantileAnswer(
             "value" if self.schema.nameless else self.column,

@@ -189,7 +189,17 @@ class SurvivalCounts(DerivedRequest):
     counts: SurvivalTable
 
     def answer(self, counted: Release) -> SurvivalAnswer:
-        """Return the curves that noisy counts give."""
+        """Return the curves that noisy counts give.
+
+        Parameters
+        ----------
+        counted : Release
+            The noisy counts.
+
+        Returns
+        -------
+        SurvivalAnswer
+        """
         bins, asked = self.counts.bins, self.question
         return SurvivalAnswer(asked.time, asked.by, bins.edges, bins.whole, counted, counted.guarantee)
 
