@@ -69,6 +69,10 @@ def register(app: typer.Typer) -> None:
 def _show(
     file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
     level: Level = 0.95,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="With --json: so many draws from the posterior, at no cost.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same draws.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show a release: posterior, guarantee, and what the guarantee means."""
@@ -82,8 +86,16 @@ def _show(
             print_text(f"Signature {signature.name!r}: not checked.")
         return
     tables = {name: answer.shown_table(level) for name, answer in answers_of(result).items()}
-    signed = {"signature": "not checked"} if signature.exists() else {}
+    signed: dict[str, Any] = {"signature": "not checked"} if signature.exists() else {}
+    if draws is not None:
+        drawn = {name: _drawn(answer, draws, seed) for name, answer in answers_of(result).items()}
+        signed["draws"] = drawn.get("", drawn)
     print_json({"level": level, "table": tables.get("", tables), **signed, **json.loads(text)})
+
+
+def _drawn(answer: Any, size: int, seed: int | None) -> dict[str, Any]:
+    names = [":".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in answer.names]
+    return {"names": names, "values": answer.draws(size, seed).tolist()}
 
 
 def _read(file: Path) -> tuple[str, Any]:

@@ -1,0 +1,16 @@
+# A study for a board: one schema, one budget, three questions, one report. The survey is simulated.
+library(discreet)
+set.seed(1)
+education <- c("no degree", "school", "college", "university")
+people <- data.frame(sex = sample(c("female", "male"), 3000, TRUE), education = sample(education, 3000, TRUE),
+                     age = sample(18:95, 3000, TRUE))
+people$hours <- pmin(80, pmax(0, 30 + 0.1 * people$age + rnorm(3000, 0, 8)))
+declared <- schema(sex = c("female", "male"), education = education, age = c(18, 95), hours = c(0, 80), n = 3000)
+survey <- study(people, declared, epsilon = 2, delta = "1e-6", ledger = "ledger.db", dataset = "survey-2026")
+shares <- proportions(survey, "sex", "education", epsilon = 0.4)
+age <- mean_(survey, "age", epsilon = 0.1)
+hours <- regress(survey, hours ~ age + sex, epsilon = 1.2, delta = "1e-7")
+for (answer in list(shares, age, hours)) print(answer$table)
+print(summary(as_draws(hours, size = 2000)))
+report(hours, "hours.html")
+print(survey)

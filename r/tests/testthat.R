@@ -1,0 +1,3 @@
+library(testthat)
+library(discreet)
+test_check("discreet")
