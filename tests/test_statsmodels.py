@@ -60,3 +60,17 @@ def test_without_noise_it_is_what_statsmodels_has(family: str, flat: bool) -> No
     assert errors == pytest.approx(theirs.bse, rel=0.02)
     assert (np.abs(fit.mean()[order] - theirs.params) < (0.02 if flat else 0.5) * theirs.bse).all()
     assert not fit.warnings
+
+
+def test_rates_over_three_orders_of_magnitude_are_reached() -> None:
+    """Few records have a hundred times the usual rate: a first step along a straight line goes far above."""
+    generator = np.random.default_rng(4)
+    x = np.clip(generator.lognormal(0, 0.8, 20_000), 0, 13)
+    y = np.minimum(generator.poisson(np.exp(1 + 0.43 * x)), 2000)
+    assert y.max() > 50 * y.mean()
+    bounds = {"x": (0, 13), "y": (0, 2000)}
+    asked = regression("y ~ x", family="poisson", epsilon=100_000, delta="1e-6", n=len(x), bounds=bounds)
+    fit = asked.fit(pd.DataFrame({"x": x, "y": y}), source=SeededEntropy(1))
+    theirs = statsmodels.Poisson(y, np.column_stack([np.ones(len(x)), x])).fit(disp=0)
+    assert (np.abs(fit.mean() - theirs.params) < 0.5 * theirs.bse).all()
+    assert not fit.warnings

@@ -164,6 +164,10 @@ class ResponseModel(ABC):
         """
         return None
 
+    def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
+        """The share of the first step that is taken, from a point where all predictors are the same."""
+        return 1.0
+
     def look(self, design: Design, law: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
         """Where the next round looks, and where it cuts off."""
         return law.mean, self.clip(law, cost)
@@ -457,6 +461,20 @@ class PoissonModel(ResponseModel):
         if not design.columns[0].factors:
             point[0] = math.log(self.most / 2)
         return point
+
+    def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
+        """As long as no rate within the declared bounds is above the largest count: where rates differ by
+        orders of magnitude a straight line goes far above them, from where each round comes down by one."""
+        at, unit = design.constant, 2.0**design.bits
+        if at is None or self.outputs > 1:
+            return 1.0
+        rest = np.delete(np.abs(move), at)
+        along = float(rest @ np.delete(design.reach, at))
+        across = math.sqrt(max(float(design.norm) ** 2 - float(design.reach[at]) ** 2, 0.0))
+        constant = float(design.reach[at]) / unit
+        most = constant * float(move[at]) + min(along, across * math.sqrt(float(rest @ rest))) / unit
+        room = math.log(self.most) - constant * float(point[at])
+        return min(1.0, max(room, 0.0) / most) if most > 0 else 1.0
 
     def limit(self, clip: float | None, reach: int) -> int:
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))

@@ -420,6 +420,8 @@ def quick_law(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
     else:  # a step of Newton's method is good as far as the curvature is
         far = math.sqrt(float(move @ curvature @ move) / level)
         move = move * min(1.0, _FARTHEST / max(far, 1e-12))
+        if len(seen) == 1:
+            move = move * setting.model.first_step(setting.design, point, move)
     covariance = vectors @ state.covariance[0] @ vectors.T
     return NormalLaw(point + move, covariance, curvature, level, joint.records, dispersion)
 
