@@ -132,29 +132,83 @@ class SumsNoise:
         return moved
 
     def part(self, name: str) -> Fraction:
-        """Return the part of the budget (of ε, or of μ²) that a kind of sum has."""
+        """Return the part of the budget (of ε, or of μ²) that a kind of sum has.
+
+        Parameters
+        ----------
+        name : str
+            The kind of sum: ``"totals"``, ``"squares"`` or one of ``further``.
+
+        Returns
+        -------
+        Fraction
+        """
         if name == "totals":
             return 1 - _SQUARES[self.strata] - _EXTRA * len(self.further)
         return _SQUARES[self.strata] if name == "squares" else _EXTRA
 
     def size(self, name: str) -> Fraction:
-        """Return the scale of Laplace noise on a kind of sum, or the variance of Gaussian noise."""
+        """Return the scale of Laplace noise on a kind of sum, or the variance of Gaussian noise.
+
+        Parameters
+        ----------
+        name : str
+            The kind of sum: ``"totals"``, ``"squares"`` or one of ``further``.
+
+        Returns
+        -------
+        Fraction
+        """
         straight, squared = self.moved[name]
         if self.mu_squared is None:
             return straight / (self.epsilon * self.part(name))
         return squared / (self.mu_squared * self.part(name))
 
     def scale(self, name: str) -> float:
-        """Return the scale of Laplace noise on a kind of sum, or the deviation of Gaussian noise."""
+        """Return the scale of Laplace noise on a kind of sum, or the deviation of Gaussian noise.
+
+        Parameters
+        ----------
+        name : str
+            The kind of sum: ``"totals"``, ``"squares"`` or one of ``further``.
+
+        Returns
+        -------
+        float
+        """
         size = self.size(name)
         return float(size) if self.mu_squared is None else math.sqrt(size)
 
     def deviation(self, name: str) -> float:
-        """Return the standard deviation of the noise on a kind of sum."""
+        """Return the standard deviation of the noise on a kind of sum.
+
+        Parameters
+        ----------
+        name : str
+            The kind of sum: ``"totals"``, ``"squares"`` or one of ``further``.
+
+        Returns
+        -------
+        float
+        """
         return self.scale(name) * (math.sqrt(2) if self.mu_squared is None else 1)
 
     def add_to(self, sums: Sequence[int], name: str, source: Source) -> tuple[int, ...]:
-        """Return sums of one kind with noise."""
+        """Return sums of one kind with noise.
+
+        Parameters
+        ----------
+        sums : sequence of int
+            The exact sums.
+        name : str
+            Their kind.
+        source : Source
+            Where randomness comes from.
+
+        Returns
+        -------
+        tuple of int
+        """
         size = self.size(name)
         if self.mu_squared is None:
             rate = 1 / size
@@ -193,7 +247,21 @@ class Design:
 
 
 def guarantee_of(noise: SumsNoise, design: Design, delta: Fraction = Fraction(0)) -> Guarantee:
-    """Return what noise on weighted sums promises; with Gaussian noise the pair (ε, δ) only for a δ."""
+    """Return the guarantee of noise on weighted sums; with Gaussian noise the pair (ε, δ) only for a δ.
+
+    Parameters
+    ----------
+    noise : SumsNoise
+        The noise.
+    design : Design
+        The sampling design.
+    delta : Fraction
+        The δ of the pair; 0 for the curve alone.
+
+    Returns
+    -------
+    Guarantee
+    """
     relation = Relation.ADD_REMOVE if not noise.replaces else Relation.REPLACE_ONE
     assumptions: tuple[str, ...] = ()
     if design.person is not None:
@@ -603,7 +671,27 @@ def answer_from_sums(
     promised: Guarantee,
     source: Source,
 ) -> Weighted:
-    """Add noise to exact weighted sums; with a seeded source the answer is not private."""
+    """Add noise to exact weighted sums; with a seeded source the answer is not private.
+
+    Parameters
+    ----------
+    sums : WeightedSums
+        The exact sums.
+    noise : SumsNoise
+        The noise.
+    parts : mapping
+        What is asked: the other fields of the answer.
+    design : Design
+        The sampling design.
+    promised : Guarantee
+        The guarantee of the answer.
+    source : Source
+        Where randomness comes from.
+
+    Returns
+    -------
+    Weighted
+    """
     private = type(source) is not SeededEntropy
     return Weighted(
         **parts,
@@ -622,7 +710,20 @@ def _sums(rows: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def check_cells(cells: int, diagonal: bool) -> None:
-    """Refuse more cells than a posterior is computed for."""
+    """Refuse more cells than a posterior is computed for.
+
+    Parameters
+    ----------
+    cells : int
+        The number of cells.
+    diagonal : bool
+        Whether squares are of single cells, as without strata and clusters.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are too many.
+    """
     if cells > MOST_CELLS[diagonal]:
         raise InvalidInputError(
             f"has {cells} cells; with weights at most {MOST_CELLS[diagonal]}"

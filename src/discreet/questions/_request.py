@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from discreet._declarations import Relation
 from discreet._documents.answer import Answer
 from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
@@ -87,3 +88,31 @@ def refuse_weight(schema: Schema, what: str) -> None:
     """
     if schema.weight is not None:
         raise InvalidInputError(f"column {schema.weight!r} is a weight, and {what}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumsRequest(Request):
+    """A request that noisy sums answer: its price does not depend on the number of records."""
+
+    @property
+    def declared_size(self) -> int:
+        return 0
+
+    def size_of(self, statistic: Any) -> int:
+        """Return 0: the price of sums does not depend on the number of records.
+
+        Parameters
+        ----------
+        statistic : object
+            What :meth:`read` returned.
+
+        Returns
+        -------
+        int
+        """
+        return 0
+
+    @property
+    def relation(self) -> Relation:
+        """Which pairs the sums protect."""
+        return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE

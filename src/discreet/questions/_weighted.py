@@ -24,8 +24,7 @@ from discreet.answers.weighted import (
 )
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import largest_gaussian
-from discreet.questions._request import PricedRequest
-from discreet.questions.mean import SumsRequest
+from discreet.questions._request import PricedRequest, SumsRequest
 from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
 from discreet.schema import OWN_BIN, Weight
 

@@ -12,40 +12,12 @@ from discreet._randomness.entropy import SeededEntropy
 from discreet._registry import SENTENCES
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import sizes_caution
-from discreet.questions._request import PricedRequest, Request
+from discreet.questions._request import PricedRequest, Request, SumsRequest
 from discreet.questions._text import TEXT
 from discreet.questions.base import Question, optional, parameter
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.regression.means import MeanDesign
 from discreet.schema import OWN_BIN, Schema
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumsRequest(Request):
-    """A request that noisy sums answer: its price does not depend on the number of records."""
-
-    @property
-    def declared_size(self) -> int:
-        return 0
-
-    def size_of(self, statistic: Any) -> int:
-        """Return 0: the price of sums does not depend on the number of records.
-
-        Parameters
-        ----------
-        statistic : object
-            What :meth:`read` returned.
-
-        Returns
-        -------
-        int
-        """
-        return 0
-
-    @property
-    def relation(self) -> Relation:
-        """Which pairs the sums protect."""
-        return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from discreet._declarations import as_choice
 from discreet._registry import SENTENCES
 from discreet._text import nearest
 from discreet.errors import InvalidInputError
-from discreet.questions._request import PricedRequest, Request
+from discreet.questions._request import PricedRequest, Request, SumsRequest
 from discreet.questions._text import LIMITS, OPTIONS, TEXT
 from discreet.questions.base import Question, optional, parameter
-from discreet.questions.mean import SumsRequest
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.regression._newton.design import formula_columns
 from discreet.regression._newton.fit import Regression, regression
