@@ -361,7 +361,7 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     turned = shorthand.network(records(), parents=PARENTS, levels=levels, epsilon=8)
     for changed, message in (
         ({"parents": {"a": (), "b": (), "c": ("a", "b")}}, "do not match its graph"),
-        ({"guarantee": other.guarantee}, "claims a privacy curve"),
+        ({"guarantee": other.guarantee}, "the claimed privacy curve"),
         ({"releases": (answer.releases[0], turned.releases[1])}, "different levels"),
     ):
         with pytest.raises(CorruptReleaseError, match=message):

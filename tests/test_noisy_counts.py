@@ -120,7 +120,7 @@ def test_values_that_were_withheld_clamped_or_rounded():
         ([1, 2], {"noise": ("gaussian", [1, 2, 3])}, "3 entries for 2"),
         ([1, 2], {"noise": ("gaussian", "scale")}, "is not a table"),
         ([1, 2], {"noise": ("lattice", 1.0), "total": 4}, "do not sum"),
-        ([1, 2], {"noise": ("lattice", 1.0), "total": 3, "clamped": 0}, "clamped"),
+        ([1, 2], {"noise": ("lattice", 1.0), "total": 3, "clamped": 0}, "clamping"),
         ([1, 2], {"noise": ("geometric", 1.0), "total": -3}, "total"),
         ([1, 2], {"noise": ("geometric", 1.0), "total": 3.5}, "total"),
         ([1, None], {"noise": ("geometric", 1.0)}, "suppressed_below"),

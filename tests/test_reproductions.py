@@ -92,5 +92,5 @@ def test_no_paper_is_shipped(tmp_path: Path) -> None:
         names = packed.namelist() + [name.split("/", 1)[-1] for name in archive.getnames()]
     assert "discreet/__init__.py" in names
     assert "src/discreet/__init__.py" in names
-    papers = {"reproductions", "discreet_reproductions", "experiments", "gallery"}
+    papers = {"reproductions", "discreet_reproductions", "experiments"}
     assert not [name for name in names if papers & set(Path(name).parts)]
