@@ -191,8 +191,8 @@ def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bo
         The number of records of each level; for a family of totals, the total.
     as_printed : bool
         Whether to add the columns of the tables in *Notes of DP – Bayesian Inference*, 3.4.1: the exponential
-        mechanism at rate ε/LS, and |⌊Laplace(2/ε)⌋| with a fair sign on all counts but the last, which is
-        lost where it leaves the candidates. Neither is private.
+        mechanism at rate ε/LS, and the absolute value of ⌊Laplace(2/ε)⌋ with a fair sign on all counts but
+        the last, which is lost where it leaves the candidates. Neither is private.
 
     Returns
     -------
