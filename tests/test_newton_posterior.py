@@ -20,7 +20,7 @@ from discreet.regression._newton.curvature import (
     LastRound,
     LatentCurvature,
     clipped_moments,
-    row_law,
+    row_moments,
     symmetric,
 )
 from discreet.regression._newton.design import Column, Design, Variable, design
@@ -28,13 +28,13 @@ from discreet.regression._newton.models import PoissonModel, model_of, window_mo
 from discreet.regression._newton.posterior import (
     CoefficientPrior,
     Evidence,
-    NormalLaw,
+    NormalApproximation,
     Posterior,
     PublicSetting,
     combine_rounds,
     latent,
+    normal_approximation,
     posterior,
-    quick_law,
 )
 from discreet.regression._newton.rounds import Outcome, Schedule, ask
 from discreet.regression._newton.sums import RowBlock, exact_sums
@@ -275,18 +275,18 @@ def test_the_law_of_rows_ties_what_is_a_function_of_the_rest() -> None:
     upper = np.triu_indices(3)
     noise = np.where(upper[0] == upper[1], 30.0, 30.0 / math.sqrt(2))
     noisy = true[upper] + noise * generator.normal(size=6)
-    mean, root = row_law(made, 800.0, 1.0, True, noisy, 900.0)
+    mean, root = row_moments(made, 800.0, 1.0, True, noisy, 900.0)
     deviations = symmetric(np.sqrt((root**2).sum(axis=1)), 3)
     assert symmetric(mean, 3)[0, 0] == pytest.approx(800)
     assert symmetric(mean, 3)[2, 2] == pytest.approx(800, abs=1)
     assert deviations[0, 0] == pytest.approx(0, abs=1e-3)
     assert deviations[2, 2] < 1
     assert deviations[1, 1] > 20
-    hidden, spread = row_law(made, 800.0, 1.0, False, noisy, 900.0)
+    hidden, spread = row_moments(made, 800.0, 1.0, False, noisy, 900.0)
     assert symmetric(hidden, 3)[0, 0] == pytest.approx(symmetric(hidden, 3)[2, 2], abs=1), "still tied"
     assert np.sqrt((spread**2).sum(axis=1))[0] > 10
     for counted in (True, False):
-        exact, nothing = row_law(made, 800.0, 1.0, counted, true[upper], 1e-12)
+        exact, nothing = row_moments(made, 800.0, 1.0, counted, true[upper], 1e-12)
         assert exact == pytest.approx(true[upper], abs=1e-6)
         assert np.abs(nothing).max() < 1e-5
 
@@ -299,7 +299,7 @@ def test_the_law_of_rows_is_that_of_normal_moments_given_noisy_ones() -> None:
     before = (500 * 0.2) ** 2 * (products.T @ products / 2048 + 4.0**-made.bits * np.eye(6))
     noise = np.diag(np.where(upper[0] == upper[1], 64.0, 32.0))
     entries = np.array([90.0, 5.0, -3.0, 20.0, 2.0, 70.0])
-    mean, root = row_law(made, 500.0, 0.2, False, entries, 64.0)
+    mean, root = row_moments(made, 500.0, 0.2, False, entries, 64.0)
     precision = np.linalg.inv(before) + np.linalg.inv(noise)
     start = 100 * products.mean(axis=0)
     wanted = np.linalg.solve(precision, np.linalg.inv(before) @ start + np.linalg.inv(noise) @ entries)
@@ -501,10 +501,10 @@ def test_residuals_that_cannot_be_clipped_are_looked_at_from_the_start(unsure: f
     """The noise of a round never exceeds that of the bounds of the response."""
     setting = asked("gaussian", 1000, "1")
     curvature = 1000 * np.diag([1.0, 1 / 3])
-    law = NormalLaw(
+    law = NormalApproximation(
         np.array([0.3, 0.9]), unsure * np.diag([0.5, 1.5]), curvature, 1000.0, 1000.0, dispersion=0.01
     )
-    point, clip = setting.model.look(setting.design, law, setting.cost(Fraction(1, 2)))
+    point, clip = setting.model.linearise_at(setting.design, law, setting.cost(Fraction(1, 2)))
     assert (clip is None) is again
     assert point.tolist() == ([0.0, 0.0] if again else [0.3, 0.9])
     plain, looked = (
@@ -589,10 +589,10 @@ def test_steps_between_rounds_are_bounded() -> None:
     start = setting.model.start(setting.design)
     curvature = np.diag([6000.0, 2000.0])
     one = Evidence(start, np.array([0.0, 9e4]), 1e4, curvature, 1e4, 0.0, 0.0, 12.0)
-    law = quick_law(setting, [one])
+    law = normal_approximation(setting, [one])
     gap = law.mean - np.array([law.mean[0], 0.0])
     assert math.sqrt(gap @ law.curvature @ gap / law.level) <= 1.5 + 1e-9
-    assert law.unsure >= 0
+    assert law.predictor_variance >= 0
 
 
 @pytest.mark.parametrize("excess", [0.0, 1.0])
@@ -610,7 +610,7 @@ def test_clips_come_closer_with_more_noise_and_are_off_without() -> None:
     """Of residuals and of windows alike."""
     for family in ("gaussian", "poisson"):
         setting = asked(family, 5000, "1")
-        law = quick_law(setting, answered(setting, 1).round_evidence)
+        law = normal_approximation(setting, answered(setting, 1).round_evidence)
         clips = [setting.model.clip(law, cost) for cost in (1e-9, 1e2, 1e6)]
         assert None not in clips
         assert clips == sorted(clips, reverse=True)  # type: ignore[type-var]
@@ -829,14 +829,14 @@ def test_clips_leave_room_where_errors_may_not_be_normal() -> None:
     made, clips = asked("gaussian", 1000, "1"), []
     for records in (1e3, 1e6, 1e9):
         curvature = records * np.diag([1.0, 1 / 3])
-        law = NormalLaw(np.zeros(2), np.zeros((2, 2)), curvature, records, records, dispersion=0.01)
+        law = NormalApproximation(np.zeros(2), np.zeros((2, 2)), curvature, records, records, dispersion=0.01)
         clips.append(made.model.clip(law, 0.01 * records))
     assert clips[0] < clips[1] < clips[2]  # type: ignore[operator]
     counts = asked("poisson", 1000, "1")
     curvature = 1000 * math.e * np.diag([1.0, 1 / 3])
     unsure = 0.04 * np.diag([0.5, 1.5])
-    law = NormalLaw(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1000.0, dispersion=1.0)
-    assert law.unsure == pytest.approx(0.04)
+    law = NormalApproximation(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1000.0, dispersion=1.0)
+    assert law.predictor_variance == pytest.approx(0.04)
     rate = math.exp(1 + 1.5 * 0.2)
     assert counts.model.clip(law, 1e9) == 1 + math.ceil(3 * math.sqrt(rate) + 2 * 0.2 * rate)
 
@@ -845,7 +845,7 @@ def test_the_next_round_clips_by_an_upper_end_of_the_dispersion() -> None:
     setting = asked("gaussian", 500, "1")
     curvature = 500 * np.diag([1.0, 1 / 3])
     one = Evidence(np.zeros(2), np.zeros(2), 1e-3, curvature, 1e-3, 20.0, 25.0, math.inf)
-    law = quick_law(setting, [one])
+    law = normal_approximation(setting, [one])
     assert law.dispersion > (20 + 2 * 5) / 500
 
 

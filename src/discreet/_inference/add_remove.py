@@ -1,13 +1,13 @@
-"""Shares and total from counts with independent noise, where the number of records is not known.
+"""Shares and total from counts with independent noise, where the number of records is private.
 
-Rates λᵢ ~ Gamma(αᵢ, b) are the same as shares θ ~ Dir(α) and, independently, a total Λ ~ Gamma(Σα, b); the
-true counts are xᵢ ~ Poisson(λᵢ), the noisy ones zᵢ = xᵢ + noise. Given b the levels separate:
+Rates λᵢ ~ Gamma(αᵢ, b) are equivalent to shares θ ~ Dir(α) and, independently, a total Λ ~ Gamma(Σα, b). The
+true counts are xᵢ ~ Poisson(λᵢ), the noisy ones zᵢ = xᵢ + noise. Given b the levels are independent:
 
     π(xᵢ | zᵢ, b) ∝ Γ(αᵢ + x)/x! · (1 + b)^{−x} · P(noise = zᵢ − x),   θ | x ~ Dir(α + x).
 
-b is never fixed, which would say n to within 1/√Σα: the expected number of records Σα/b is log-uniform on a
-declared range, or has the prior that matches the noise, and is integrated out by a sum over nodes. For the
-share of one level the sum of the others enters through its moments, which are exact: cumulants add up, and a
+A fixed b would determine n to within 1/√Σα. Instead, the expected number of records Σα/b is log-uniform on a
+declared range, or has the prior that matches the noise, and is integrated out over nodes. The share of one
+level depends on the sum of the others through its moments. These are exact, because cumulants add, and a
 Gauss rule for that sum has the same first moments.
 """
 
@@ -49,12 +49,12 @@ class LogUniform:
             )
 
     def log_density(self, log_total: float) -> float:
-        """Of the logarithm, up to a constant."""
+        """Return the log density of the logarithm, up to a constant."""
         return 0.0
 
     @classmethod
     def of(cls, pair: Sequence[float], name: str) -> LogUniform:
-        """The law of a declared pair (low, high)."""
+        """Return the distribution of a declared pair (low, high)."""
         try:
             low, high = map(float, pair)
             return cls(low, high)
@@ -66,10 +66,10 @@ class LogUniform:
 
 @dataclass(frozen=True)
 class Matching(LogUniform):
-    """A number on which noise of a public variance lies: p(Λ) ∝ 1/√(Λ + variance), Jeffreys' prior of it.
+    """The Jeffreys prior of a number seen with noise of public variance: p(Λ) ∝ 1/√(Λ + variance).
 
-    Flat where the noise hides the number, and 1/√Λ where only the draw of the records does: so intervals
-    hold about as often as they say at each number, and not only on average over the prior.
+    It is flat where the noise hides the number, and 1/√Λ where sampling dominates. So intervals hold about as
+    often as stated at each number, and not only on average over the prior.
     """
 
     variance: float = 0.0
@@ -89,8 +89,8 @@ STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
 class AddRemovePosterior(UncertainShares):
     """The posterior of shares and total, given noisy counts; see the module.
 
-    ``prior`` is a parameter for each level, one number for all, or a :class:`LogUniform`: then it is one
-    unknown number for all levels and is integrated out, which suits many levels of which most may be empty.
+    ``prior`` is a parameter for each level, one number for all, or a :class:`LogUniform`. The last is one
+    unknown number for all levels that is integrated out, which suits many levels of which most may be empty.
     """
 
     def __init__(
@@ -118,7 +118,9 @@ class AddRemovePosterior(UncertainShares):
 
     @cached_property
     def _cells(self) -> tuple[Cells, FloatArray, IntArray]:
-        """Distinct cells with their priors (1 where it is unknown), how often each occurs, and which."""
+        """Return distinct cells with their priors (1 if unknown), their frequencies, and which level has
+        which.
+        """
         concentration = 1.0 if isinstance(self.prior, LogUniform) else self.prior
         alpha = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.noisy.shape)
         scale = self.noise.scales(self.k)
@@ -128,7 +130,7 @@ class AddRemovePosterior(UncertainShares):
 
     @cached_property
     def _posteriors(self) -> list[tuple[float, _Given]]:
-        """The posterior given each parameter of the prior, with its weight."""
+        """Return the posterior given each parameter of the prior, with its weight."""
         cells, times, _ = self._cells
         if not isinstance(self.prior, LogUniform):
             return [(1.0, _Given(cells, times, self.total_prior))]
@@ -179,7 +181,7 @@ class AddRemovePosterior(UncertainShares):
 
 
 class _Node:
-    """One node of the quadrature: distributions of the distinct cells, and cumulants of their counts."""
+    """A node of the quadrature: distributions of the distinct cells, and cumulants of their counts."""
 
     def __init__(self, sums: Sums, times: FloatArray) -> None:
         self.sums = sums
@@ -196,7 +198,9 @@ class _Node:
         return np.asarray(before + after + self.cumulants * (self.whole.times - 1))
 
     def law(self) -> tuple[FloatArray, FloatArray]:
-        """Equally spaced numbers of records and their probabilities: as many as its frequencies resolve."""
+        """Return equally spaced numbers of records and their probabilities, at the resolution of the
+        transform.
+        """
         whole = self.whole
         period = 2 * int(whole.period(np.zeros(1))[0]) + 1
         spectrum = np.append(1.0, whole.product(whole.transform(period)).conj())
@@ -213,10 +217,10 @@ class _Node:
     def others(
         self, rows: IntArray, rest: FloatArray
     ) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
-        """What stands for the sum of the true counts of all levels but one of each row.
+        """Return for each row a stand-in for the sum of the true counts of all other levels.
 
-        A Gauss rule for its moments, values and weights; where it may be so small that the Betas change from
-        one value to the next, the probabilities of small values and a rule for what is left.
+        It is a Gauss rule with the same moments. Where the sum may be so small that the Betas change from one
+        value to the next, small values keep their probabilities and a rule covers the rest.
         """
         cumulants = self._cumulants_of_others[:, rows]
         mean, deviation = cumulants[0], np.sqrt(np.maximum(cumulants[1], 1e-300))
@@ -264,14 +268,14 @@ class _Given:
         )
 
     def _tilt(self, log_total: float) -> float:
-        """−log(1 + b) for b = Σα/e^{log_total}."""
+        """Return −log(1 + b) for b = Σα/e^{log_total}."""
         return -float(np.logaddexp(0.0, math.log(self.strength) - log_total))
 
     def _tilt_terms(self, tilt: float) -> Cells:
         return replace(self._cells, law=self._cells.law.tilt(np.full(len(self._cells), tilt), math.inf)[0])
 
     def _at(self, tilt: float) -> tuple[Sums, FloatArray]:
-        """The cells at a tilt, and the logarithms of their sums."""
+        """Return the cells at a tilt, and the logarithms of their sums."""
         # Windows that serve for a range of tilts are kept until a tilt leaves it.
         if self._listed is None or not self._listed[0] <= tilt <= self._listed[1]:
             margin = 0.75 * abs(tilt)
@@ -284,7 +288,7 @@ class _Given:
         return sums, cells.height + (tilt - high) * cells.top + sums.log_total
 
     def _log_likelihood(self, log_total: float) -> float:
-        """log p(z | b) for b = Σα/e^{log_total}, and the prior of that."""
+        """Return log p(z | b) for b = Σα/e^{log_total}, plus the log prior of b."""
         _, log_size = self._at(self._tilt(log_total))
         # Σα·log(b/(1 + b)), without cancellation
         ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
@@ -293,7 +297,7 @@ class _Given:
 
     @cached_property
     def nodes(self) -> list[tuple[float, _Node]]:
-        """(weight, node) for each b that matters."""
+        """Return (weight, node) for each b of non-negligible weight."""
         for log_total, _ in self._log_weights:  # widen the windows first, so that all nodes share them
             self._at(self._tilt(log_total))
         return [
@@ -302,7 +306,7 @@ class _Given:
         ]
 
     def parts(self, rows: IntArray, weight: float) -> list[BetaPart]:
-        """The mixture of Betas of the shares of some distinct cells."""
+        """Return the mixture of Betas of the shares of some distinct cells."""
         prior = self.prior[rows]
         rest = self.strength - prior
         result, total = [], None
@@ -322,7 +326,7 @@ class _Given:
 
 
 def _moments(cumulants: FloatArray) -> list[FloatArray]:
-    """Moments of standardised laws from their cumulants, column by column."""
+    """Return moments of standardised distributions from their cumulants, column by column."""
     deviation = np.sqrt(np.maximum(cumulants[1], 1e-300))
     kappa = [cumulants[j] / deviation ** (j + 1) for j in range(len(cumulants))]
     moments = [np.ones_like(deviation), np.zeros_like(deviation)]
@@ -337,7 +341,7 @@ def _moments(cumulants: FloatArray) -> list[FloatArray]:
 def gauss_rule(
     moments: list[FloatArray], mean: FloatArray, deviation: FloatArray
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Nodes and weights that have the moments of laws with this mean, deviation and standardised moments."""
+    """Return nodes and weights of rules with this mean, deviation and standardised moments."""
     number = len(moments) // 2
     hankel, shifted = (
         np.stack([np.stack([moments[i + j + more] for j in range(number)], -1) for i in range(number)], -2)
@@ -368,12 +372,12 @@ def integrate(
     negligible: float = 16.0,
     spacing: float = 1.1,
 ) -> tuple[list[tuple[float, float]], float]:
-    """∫ e^{log_density} on [low, high]: nodes with weights that sum to 1, and the logarithm of the integral.
+    """Integrate e^{log_density} over [low, high]: nodes, weights that sum to 1, and the log integral.
 
     Nodes whose log-weight is ``negligible`` below the largest are left out, by default 1e-7 of the integral.
-    They stand ``spacing`` standard deviations apart: equal steps of 1.1 are exact to seven digits where the
-    density dies out on both sides; where it is cut off by an end of the range, Gauss's nodes for the stretch
-    that matters take their place.
+    They are ``spacing`` standard deviations apart. Equal steps of 1.1 are exact to seven digits where the
+    density decays on both sides; where an end of the range cuts it off, Gauss nodes on the relevant interval
+    are used.
     """
     log_density = cache(log_density)
     if start is None or scale is None:
@@ -410,7 +414,7 @@ def integrate(
 def _peak(
     log_density: Callable[[float], float], low: float, high: float, start: float, scale: float
 ) -> tuple[float, float]:
-    """About the mode of a smooth density and its standard deviation, from parabolas through three points."""
+    """Return the approximate mode and deviation of a smooth density, from parabolas through three points."""
     deviation = min(scale, (high - low) / 4)
     for _ in range(40):
         left, right = max(low, start - deviation), min(high, start + deviation)

@@ -1,4 +1,4 @@
-"""Comparisons of shares within a table, from joint draws of its cells: noise-aware post-processing, free."""
+"""Comparisons of shares within a table, from joint draws of its cells: post-processing, at no cost."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Shares:
         return float(self.difference(level, between).probability())
 
     def mean(self) -> FloatArray:
-        """Shape (groups, levels)."""
+        """The mean shares, of shape (groups, levels)."""
         return np.asarray(self.draws.mean(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
@@ -169,7 +169,7 @@ class Shares:
         return [{**row.pop("name"), **row} for row in rows]
 
     def side_by_side(self, level: float = 0.95) -> Table:
-        """Return the shares in percent with intervals, the groups side by side.
+        """Return the shares in percent with intervals, with groups side by side.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class Shares:
         return self._laid_out([f"{other} − {first}" for other in others], points, "", caption)
 
     def tables(self, compared: bool, level: float = 0.95) -> tuple[Table, ...]:
-        """Return the shares and their differences; of two groups in one table.
+        """Return the shares and their differences; two groups share one table.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Shares:
     def _laid_out(
         self, names: Sequence[str], cells: Sequence[Sequence[str]], given: str, caption: str
     ) -> Table:
-        """A column for each group, or where they are more than the values a row."""
+        """Return a table with a column for each group, or with a row for each value if they are many."""
         values = [str(value) for value in self.levels]
         if len(names) > len(values):
             return Table((given, *values), tuple((n, *c) for n, c in zip(names, cells, strict=True)), caption)
@@ -270,7 +270,7 @@ class JointDraws:
         self.draws = draws.reshape(len(draws), *(len(levels) for levels in self.axes.values()))
 
     def margin(self, *columns: str) -> FloatArray:
-        """Draws of the shares of the named columns' cells, in the order in which they are named."""
+        """Return draws of the shares of the named columns' cells, in that order."""
         if not columns or len(set(columns)) < len(columns):
             raise InvalidInputError("name each column once")
         names = list(self.axes)
@@ -279,7 +279,7 @@ class JointDraws:
         return np.asarray(first.sum(axis=tuple(range(1 + len(at), first.ndim))))
 
     def shares(self, outcome: str, given: str | None = None) -> Shares:
-        """The shares of one column, or within each level of another."""
+        """Return the shares of one column, or within each level of another."""
         if given is None:
             draws = self.margin(outcome)[:, None, :]
             return Shares(draws, outcome, None, ("all",), self.axes[outcome])
@@ -303,10 +303,10 @@ class Independence:
 
 
 def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) -> Independence:
-    """The Bayes factor from draws of the true counts x given z under the saturated model with that prior.
+    """Return the Bayes factor from draws of the true counts x given z, under the saturated model's prior.
 
-    P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent]: rows and
-    columns have Dirichlet priors with the sums of the cells' prior.
+    P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent], where rows
+    and columns have Dirichlet priors with the sums of the cells' prior.
     """
     x, alpha = counts.reshape(-1, *shape), prior.reshape(shape)
 

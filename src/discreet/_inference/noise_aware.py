@@ -1,12 +1,12 @@
 """Posteriors that account for the noise: p(θ | released) = Σ_x π(x | released) Dir(θ | α + x).
 
-π(x | released) ∝ DirMult(x; α, n) · P(released | x) is the exact posterior of the true counts. Where the
-noise is independent over the categories, or the lattice's, π is separable and its marginals come from
-convolutions; where it is not, π is enumerated. No sampling, no normal approximation. The plug-in posterior
-Dir(α + released) takes the released counts for the truth, and its intervals are too narrow.
+π(x | released) ∝ DirMult(x; α, n) · P(released | x) is the exact posterior of the true counts. For the
+lattice's noise and for noise that is independent over categories, π is separable and its marginals come from
+convolutions; otherwise π is enumerated. There is no sampling and no normal approximation. The plug-in
+posterior Dir(α + released) treats the released counts as exact, and its intervals are too narrow.
 
-What else is unknown is integrated: the one parameter of a symmetric prior; and, where some of the n records
-were left out and only a noisy number of these was published, how many were not.
+Other unknowns are integrated out: the one parameter of a symmetric prior and, where some of the n records
+were left out, their number, of which only a noisy count was published.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def noise_aware(
     strength: LogUniform | None = None,
     leaves_out: bool = False,
 ) -> UncertainShares:
-    """The posterior given what ``mechanism`` released: ``counts``, and ``noisy`` where it keeps them.
+    """Return the posterior given a release: ``counts``, and ``noisy`` where the mechanism keeps them.
 
-    Where n is private it is inferred too, from ``total_prior`` or what noise of this size suggests.
-    ``strength``: the prior is symmetric with one unknown parameter in that range, instead of the mechanism's.
-    ``leaves_out``: the last count is of records that were left out, and the shares are those of the others.
+    Where n is private it is inferred too, with ``total_prior`` or by default a prior that suits the noise.
+    With ``strength`` the prior is symmetric with one unknown parameter in that range, instead of the
+    mechanism's. ``leaves_out`` says that the last count is of records left out; the shares are those of the
+    others.
     """
     check_private(mechanism)
     noisy_counts = None if noisy is None else tuple(noisy)
@@ -67,10 +68,10 @@ def noise_aware(
 
 
 class Respondents:
-    """Levels whose true counts sum to an unknown number N ≤ n, of which a noisy n − N was published.
+    """Levels whose true counts sum to an unknown N ≤ n, where a noisy n − N was published.
 
-    Before that every N is as likely as any other. P(N | z) ∝ P(noise = z₀ − (n − N)) · P(z | N), and given N
-    the true counts follow the law of a public total (``proofs/noise-aware.md``).
+    The prior of N is uniform: P(N | z) ∝ P(noise = z₀ − (n − N)) · P(z | N). Given N the true counts have a
+    public total (``proofs/noise-aware.md``).
     """
 
     def __init__(self, law: GivenTotal, noise: Noise, left_out: int) -> None:
@@ -78,7 +79,7 @@ class Respondents:
         self.inverse = law.inverse
 
     def under(self, prior: Sequence[float]) -> Respondents:
-        """The same under another prior."""
+        """Return the same release under another prior."""
         return Respondents(self.law.under(prior), self.noise, self.left_out)
 
     @cached_property
@@ -103,12 +104,12 @@ class Respondents:
 
     @property
     def log_evidence(self) -> float:
-        """log P(z), up to what does not depend on the prior."""
+        """log P(z), up to a constant that does not depend on the prior."""
         return float(np.logaddexp.reduce([score for score, _ in self.scores]))
 
     @property
     def nodes(self) -> list[tuple[float, GivenTotal]]:
-        """The probability of each N that matters, and the law of the true counts given it."""
+        """The probability of each non-negligible N, and the distribution of the true counts given it."""
         whole = self.log_evidence
         return [(math.exp(score - whole), law) for score, law in self.scores]
 
@@ -126,8 +127,11 @@ def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[flo
 
 
 class MixedShares(NoiseAware):
-    """A mixture over what is unknown beside the true counts: the one parameter of a symmetric prior, its
-    logarithm uniform, or how many records were not left out. ``total`` is the posterior of that number."""
+    """A mixture over what is unknown besides the true counts.
+
+    That is the one parameter of a symmetric prior, its logarithm uniform, or the number of records that were
+    not left out. ``total`` is the posterior of that number.
+    """
 
     def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
         self.n: int = n
@@ -138,7 +142,7 @@ class MixedShares(NoiseAware):
 
     @property
     def total(self) -> RecordNumber:
-        """What is known of the number of records that were not left out: between steps log-linear."""
+        """The posterior of the number of records that were not left out, log-linear between steps."""
         weights: dict[int, float] = {}
         for node in self.nodes:
             weights[node.n] = weights.get(node.n, 0.0) + node.weight

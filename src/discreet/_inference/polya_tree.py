@@ -1,20 +1,21 @@
-"""Shares of many ordered cells from noisy counts, without a prior that counts cells as records.
+"""Shares of many ordered cells from noisy counts, with a prior that does not count cells as records.
 
-A Dirichlet(1) prior over k cells weighs as much as k records, spread evenly. Here the cells are halved again
-and again, and the share of the left half of a node is Beta(a, a), in proportion to the numbers of cells where
-the halves are unequal: a Pólya tree (Lavine 1992). How smooth a node is, a, is one of nine numbers from 1/64
-to 1024 and is unknown: at the top it is small, and from a node to each half it grows fourfold, as for smooth
-densities, or stays, or now and then jumps to any. So smooth places lend one another strength and empty ones
-stay empty (Wong and Ma 2010; Ma 2017).
+A Dirichlet(1) prior over k cells weighs as much as k evenly spread records. Here the cells are halved
+repeatedly. The share of the left half of a node is Beta(a, a), or in proportion to the numbers of cells where
+the halves are unequal: a Pólya tree (Lavine 1992). The smoothness a of a node is unknown, one of nine numbers
+from 1/64 to 1024. It is small at the top. From a node to each half it grows fourfold, as for smooth
+densities, or stays, or occasionally jumps to any value. So smooth places lend one another strength and empty
+ones stay empty (Wong and Ma 2010; Ma 2017).
 
-The law of the true counts is exact. With m(x) the probability of what was published of a node's cells when it
-holds x records,
+The distribution of the true counts is exact. With m(x) the probability of the published values of a node's
+cells when it holds x records,
 
     m(x) = Σ over a of P(a) · x!/Γ(x + a₁ + a₂)/B(a₁, a₂) · Σ over x₁ + x₂ = x of g₁(x₁) g₂(x₂),
 
-gᵢ(x) = Γ(x + aᵢ)/x! · mᵢ(x): a convolution for each a, upwards; and downwards a, x₁ and shares are drawn.
-Terms are positive and are added with no cancellation. Counts whose probability is e^{−34} of the largest in
-every state are left out; where noise is wide, counts are taken in steps of a quarter of its scale.
+where gᵢ(x) = Γ(x + aᵢ)/x! · mᵢ(x). This is a convolution for each a on the way up; on the way down a, x₁ and
+the shares are drawn. All terms are positive, so nothing cancels. Counts whose probability is below e^{−34} of
+the largest in every state are left out. Where noise is wide, counts are taken in steps of a quarter of its
+scale.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _STAY_PROBABILITY, _JUMP_PROBABILITY = 0.3, 0.02
 
 
 def _steps() -> FloatArray:
-    """P(a of a half | a of its node)."""
+    """Return P(a of a half | a of its node)."""
     states = len(SMOOTH)
     chance = np.full((states, states), _JUMP_PROBABILITY / states)
     for state in range(states):
@@ -53,7 +54,9 @@ STEPS = _steps()
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """log P(what was published | count) at counts ``first``, ``first`` + 1, …: the last axis of ``log``."""
+    """The function log P(published | count) at counts ``first``, ``first`` + 1, … on the last axis of
+    ``log``.
+    """
 
     first: int
     log: FloatArray
@@ -67,14 +70,14 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class _Half:
-    """Weights g(x)·e^{tilt·x} of one side of a node, a row for each a."""
+    """Weights g(x)·e^{tilt·x} of one half of a node, a row for each a."""
 
     first: int
     weight: FloatArray
 
 
 class _Split:
-    """A node with two halves, each a cell or a node, of ``cells`` cells."""
+    """A node with two halves, each a cell or another node; ``cells`` are their numbers of cells."""
 
     def __init__(self, sides: tuple[int, int], cells: tuple[int, int]) -> None:
         self.sides = sides
@@ -82,7 +85,7 @@ class _Split:
         self.a = 2 * SMOOTH * share[:, None]  # (sides, states)
 
     def gather(self, messages: Sequence[Message], near: float, unit: int, most: int) -> Message:
-        """What is published of both halves together, for each a of this node; counts up to ``most``."""
+        """Return the message of both halves together, for each a of this node and counts up to ``most``."""
         # Any tilt e^{tx} cancels; this one keeps the largest terms where the counts are.
         strength = self.a.sum(axis=0)
         tilt = unit * np.log(near / (near + strength))
@@ -106,20 +109,20 @@ class _Split:
         return self.message
 
     def state(self, counts: IntArray, above: IntArray | None, rng: np.random.Generator) -> IntArray:
-        """Draws of a, given the node's counts and the a of the node above."""
+        """Draw a, given the node's counts and the a of the node above."""
         chance = log_of(_TOP_PROBABILITIES)[:, None] if above is None else np.log(STEPS[above]).T
         log = self.message.log[:, counts - self.message.first] + chance
         return _chosen(np.exp(log - log.max(axis=0)).T, rng)
 
     def left(self, counts: IntArray, state: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draws of the left half's counts, given the node's counts and its a."""
+        """Draw the left half's counts, given the node's counts and its a."""
         return split_counts(self.halves[0], self.halves[1], counts, state, rng)
 
 
 def split_counts(
     left: _Half, right: _Half, counts: IntArray, state: IntArray, rng: np.random.Generator
 ) -> IntArray:
-    """Draws of x₁ with weights left(x₁)·right(x − x₁) for each x of ``counts``."""
+    """Draw x₁ with weights left(x₁)·right(x − x₁) for each x of ``counts``."""
     width, other = left.weight.shape[1], right.weight.shape[1]
     span = width + other - 1
     key = state * span + (counts - left.first - right.first)
@@ -146,27 +149,27 @@ def split_counts(
 
 
 def log_rising(x: IntArray, a: FloatArray) -> FloatArray:
-    """log Γ(x + a)/x!."""
+    """Return log Γ(x + a)/x!."""
     return np.asarray(gammaln(x + a) - gammaln(x + 1.0))
 
 
 def log_of(x: FloatArray) -> FloatArray:
-    """The logarithm, −∞ of 0."""
+    """Return the logarithm, −∞ for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(x))
 
 
 def _chosen(weight: FloatArray, rng: np.random.Generator) -> IntArray:
-    """A place on the last axis for each row, with these weights."""
+    """Draw a position on the last axis for each row, with these weights."""
     below = np.cumsum(weight, axis=-1)
     uniform = rng.random(weight.shape[:-1])[..., None] * below[..., -1:]
     return np.asarray(np.minimum((below <= uniform).sum(axis=-1), weight.shape[-1] - 1))
 
 
 class PolyaTree:
-    """The cells' shares among themselves, given messages from what was published of each cell.
+    """The shares of cells within a tree, given the likelihood of each cell's count.
 
-    ``near`` is about how many records each cell holds, ``most`` the largest count of all; messages are at
+    ``near`` is roughly how many records each cell holds, ``most`` the largest possible count. Messages are at
     multiples of ``unit`` records.
     """
 
@@ -177,7 +180,7 @@ class PolyaTree:
         total = np.concatenate([[0.0], np.cumsum(near)])
 
         def _build(low: int, high: int, top: bool) -> tuple[int, Message]:
-            """Number and message of what stands for some cells: below 0 for one cell."""
+            """Return the message of a range of cells and its position; below 0 for a single cell."""
             if high - low == 1:
                 return -1 - low, cells[low].trim()
             middle = (low + high) // 2
@@ -196,7 +199,7 @@ class PolyaTree:
         self.message = Message(top.first, np.atleast_2d(top.log)[0])
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
-        """Shares of the cells and the smoothness around each, (draws, cells), given the counts of all."""
+        """Draw the cells' shares and the smoothness around each, (draws, cells), given the total counts."""
         size = len(counts)
         shares = np.ones((size, self.k))
         states = np.zeros((size, self.k), dtype=np.int8)
@@ -225,9 +228,9 @@ class PolyaTree:
 def within(
     states: npt.NDArray[np.int8], slopes: FloatArray, depth: int, rng: np.random.Generator
 ) -> FloatArray:
-    """The tree continued below cells of which nothing more was published: shares of 2^depth parts of each.
+    """Continue the tree below cells without further data: return shares of 2^depth parts of each.
 
-    It goes on about a density that is a straight line, 1 + slope·(t − ½) for t from 0 to 1 along the cell.
+    The prior density within a cell is linear, 1 + slope·(t − ½) for t from 0 to 1 along the cell.
     """
     share, state = np.ones((len(states), 1)), states.astype(np.int64)[:, None]
     for level in range(depth):
@@ -242,8 +245,9 @@ def within(
 
 
 def slopes_within(share: FloatArray, width: FloatArray) -> FloatArray:
-    """How steep the density is within cells, by their neighbours: 0 in humps and hollows, never below −2 or
-    above 2, where it would be negative at one end.
+    """Return the slope of the density within each cell, from its neighbours.
+
+    It is 0 at local extremes, and between −2 and 2, beyond which the density would be negative at one end.
     """
     if share.shape[1] == 1:
         return np.zeros(share.shape)
@@ -259,7 +263,7 @@ def slopes_within(share: FloatArray, width: FloatArray) -> FloatArray:
 
 
 class Together:
-    """Trees side by side, each with a share that is uniform among theirs, and the number of all records.
+    """Several trees and the number of all records; the trees' shares of it are uniform.
 
     ``log_total`` is log P(n) at whole numbers of ``unit`` records from 0; None where n = ``total`` is public.
     """
@@ -280,7 +284,7 @@ class Together:
 
     @cached_property
     def _number(self) -> tuple[IntArray, FloatArray]:
-        """Possible numbers of records, in units, and their probabilities."""
+        """Return possible numbers of records, in units, and their probabilities."""
         x = self._sums.first + np.arange(self._sums.weight.shape[1])
         if self._total is not None:
             return np.array([min(max(round(self._total / self.unit), int(x[0])), int(x[-1]))]), np.ones(1)
@@ -292,7 +296,7 @@ class Together:
     def draw(
         self, size: int, rng: np.random.Generator
     ) -> list[tuple[FloatArray, FloatArray, npt.NDArray[np.int8]]]:
-        """Of each tree its share of all, its cells' shares in it, and their states."""
+        """Draw each tree's share of all records, its cells' shares within it, and their states."""
         values, chance = self._number
         counts = rng.choice(values, size, p=chance)
         state, tree_counts = np.zeros(size, dtype=np.int64), []
@@ -312,5 +316,5 @@ def _as_half(message: Message) -> _Half:
 
 
 def step_of(scale: float) -> int:
-    """How many records one step of a count stands for."""
+    """Return how many records one step of a count stands for."""
     return max(1, math.floor(scale / 4))

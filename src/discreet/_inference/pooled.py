@@ -1,11 +1,11 @@
-"""Groups that share strength: θ_g ~ Dir(κμ) with κ and μ integrated, given noisy counts of every group.
+"""Groups under a hierarchical model: θ_g ~ Dir(κμ), given noisy counts, with κ and μ integrated.
 
-Two levels and public group sizes: quadrature. P(z_g | κ, μ) = Σ_x P(z_g | x)·BetaBin(x; n_g, κμ) is a plain
-sum; log κ is laid on a grid, and at every κ logit μ on a grid of its own around its mode. Otherwise: a Gibbs
-sampler over the true counts (exact conditional draws of one pair of levels at a time, which keep the group's
-size, or of one cell where the size is not public) and (κ, μ) (Metropolis steps shaped by the curvature).
+Two levels with public group sizes use quadrature: P(z_g | κ, μ) = Σ_x P(z_g | x)·BetaBin(x; n_g, κμ) is a
+plain sum; log κ has a grid, and at each κ logit μ has a grid around its mode. Other cases use a Gibbs sampler
+over the true counts and (κ, μ). It draws the counts exactly: one pair of levels at a time, which keeps the
+group's size, or one cell where the size is private. (κ, μ) take Metropolis steps shaped by the curvature.
 
-Prior: μ uniform, and 1/(1 + κ), the correlation of two records of one group, uniform. A group without records
+Prior: μ is uniform, and so is 1/(1 + κ), the correlation of two records of one group. A group without records
 has the posterior of a new group.
 """
 
@@ -52,11 +52,11 @@ _METROPOLIS_STEPS = 4  # Metropolis steps for (κ, μ) in a sweep
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """What is known of the true counts: log P(z | x) of every group and level over a window of counts.
+    """The likelihood of the true counts of groups: log P(z | x) for each level over a window of counts.
 
     ``low`` has shape (groups, levels), ``log_weight`` (groups, levels, window): log P(z_gi | x_gi = low + j).
-    ``sizes`` are the public sizes of the groups; None where they are not public. ``total`` is then their sum
-    where that is public: all divisions of it among the groups are as likely beforehand.
+    ``sizes`` are the public sizes of the groups, None where they are private. ``total`` is their sum where it
+    is public; its division among the groups then has a uniform prior.
     """
 
     low: IntArray
@@ -71,11 +71,11 @@ class Groups:
 
 
 def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None = None) -> Groups:
-    """Groups from noisy counts, shape (groups, levels).
+    """Return groups from noisy counts, shape (groups, levels).
 
-    Noise of sum zero sums to zero within each group, or, where the ``total`` of all groups is given and not
-    their ``sizes``, over all of them.
-    A window holds all counts whose P(z | x) is within e^{−30} of the largest that the group's size admits.
+    Noise with sum zero sums to zero within each group or, with the ``total`` of all groups and no ``sizes``,
+    over all groups. A window holds all counts whose P(z | x) is within e^{−30} of the largest possible for
+    the group's size.
     """
     z = np.asarray(values, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] < 2 or not np.all(np.isfinite(z)):
@@ -164,7 +164,7 @@ class Labels:
 
 
 class Pooled(Estimates):
-    """The posterior of every group's shares, with strength shared between the groups and noise accounted for.
+    """The posterior of each group's shares under a hierarchical model, with the noise accounted for.
 
     Numbers are in the order of ``names``, group after group and value after value.
     """
@@ -206,7 +206,7 @@ class Pooled(Estimates):
 
     @property
     def error(self) -> float:
-        """Standard error of the means, in the worst group, that is due to computation."""
+        """The standard error of the means that is due to computation, in the worst group."""
         return 0.0
 
     @property
@@ -215,7 +215,7 @@ class Pooled(Estimates):
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """A pair for each share: the group, and the value."""
+        """A pair for each share: the group and the value."""
         return tuple(product(self.labels.groups, self.labels.values))
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
@@ -223,17 +223,19 @@ class Pooled(Estimates):
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
-        """The share of each value within each group."""
+        """Return the share of each value within each group."""
         names = (f"{group} · {value}" for group, value in self.names)
         return rows_of(names, *self.shares(), *self.ends(level), share=True)
 
     def screen(self, level: float = 0.95) -> Table:
-        """A row for each group: of two values the last one's share, else the shares side by side."""
+        """Return a row for each group: the last share if there are two values, else all shares side by
+        side.
+        """
         labels = self.labels
         return groups_table(labels.given, labels.groups, labels.values, self.rows(level), level)
 
     def figure(self, level: float = 0.95) -> Figure:
-        """A caterpillar: one line a group (and value), from the smallest share to the largest."""
+        """Plot one interval for each group and value, ordered by share."""
         two = len(self.labels.values) == 2
         rows = [
             replace(row, name=str(group) if two else row.name)
@@ -245,7 +247,7 @@ class Pooled(Estimates):
         return Figure(title, tuple(sorted(rows, key=lambda row: row.mean)))
 
     def words(self) -> Words:
-        """What was pooled, and how alike the groups are."""
+        """Describe what was pooled, and how similar the groups are."""
         (median, low, high), labels = self.concentration, self.labels
         return Words(
             headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups that share strength",
@@ -302,20 +304,20 @@ def pool_groups(
 
 
 def _log_rising(a: float, longest: int) -> FloatArray:
-    """log Γ(a+x)/(Γ(a)x!) for x = 0, …, longest."""
+    """Return log Γ(a+x)/(Γ(a)x!) for x = 0, …, longest."""
     steps = np.arange(longest)
     return np.concatenate([[0.0], np.cumsum(np.log((a + steps) / (1.0 + steps)))])
 
 
 def _chosen(mass: FloatArray, rng: np.random.Generator) -> IntArray:
-    """A place in each row, with probability proportional to what is there."""
+    """Draw a position in each row, with probability proportional to the entries."""
     cumulative = np.cumsum(mass, axis=1)
     target = rng.random(len(mass)) * cumulative[:, -1]
     return np.asarray((cumulative <= target[:, None]).sum(axis=1))
 
 
 class PooledPairs(Pooled):
-    """Two levels, public sizes: no sampling anywhere."""
+    """Two levels and public sizes: everything by quadrature, without sampling."""
 
     def __init__(self, groups: Groups, labels: Labels) -> None:
         super().__init__(labels)
@@ -335,19 +337,19 @@ class PooledPairs(Pooled):
             np.add.at(self._dense, (np.arange(len(x))[:, None], self._x), self._weight)
 
     def _rising(self, log_kappa: float, logit: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Logarithms of the rising factors of both levels by count, and of the groups' normalisers."""
+        """Return logs of the rising factors of both levels by count, and of the groups' normalisers."""
         a, b = _parameters(log_kappa, logit)
         normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
         return _log_rising(a, self._longest), _log_rising(b, self._longest), normaliser
 
     def _law(self, log_kappa: float, logit: float) -> FloatArray:
-        """P(z_g, x_g | κ, μ) over the window of every group, up to a constant."""
+        """Return P(z_g, x_g | κ, μ) over the window of each group, up to a constant."""
         first, second, normaliser = self._rising(log_kappa, logit)
         log_prior = first[self._x] + second[self._rest] - normaliser[:, None]
         return np.asarray(self._weight * np.exp(log_prior))
 
     def _log_group(self, log_kappa: float, logit: float) -> FloatArray:
-        """log P(z_g | κ, μ) of every group, up to a constant."""
+        """Return log P(z_g | κ, μ) of each group, up to a constant."""
         if self._dense is None:
             return np.asarray(np.log(self._law(log_kappa, logit).sum(axis=1)))
         first, second, normaliser = self._rising(log_kappa, logit)
@@ -355,7 +357,7 @@ class PooledPairs(Pooled):
 
     @cached_property
     def _nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(log κ, logit μ), their share of the posterior, and log P(z_g | node), shape (groups, nodes)."""
+        """Nodes (log κ, logit μ), their posterior weights, and log P(z_g | node), shape (groups, nodes)."""
         likely = (self._weight * self._x).sum(axis=1) / self._weight.sum(axis=1)
         mode = float(logit((likely.sum() + 1) / (self.sizes.sum() + 2)))
         log_group = cache(self._log_group)
@@ -389,10 +391,10 @@ class PooledPairs(Pooled):
 
     @cached_property
     def _grid(self) -> tuple[FloatArray, FloatArray]:
-        """logit θ at points of each group's own, and the width that each stands for.
+        """Return logit θ on a grid for each group, and the width of each point.
 
-        Dense around the mean and ever wider outwards (u = m + s·sinh t), with s the least and the reach ten
-        times the largest deviation at low, middle and high κ.
+        The grid is dense around the mean and sparser outwards (u = m + s·sinh t). s is the least deviation at
+        low, middle and high κ, and the grid reaches ten times the largest.
         """
         nodes, weight, _ = self._nodes
         order = np.argsort(nodes[:, 0])
@@ -414,10 +416,10 @@ class PooledPairs(Pooled):
 
     @cached_property
     def _density(self) -> tuple[FloatArray, FloatArray]:
-        """logit θ on each group's grid, and the posterior mass at each point.
+        """Return logit θ on each group's grid, and the posterior mass at each point.
 
-        P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): what this group says, times what the
-        others say.
+        P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): this group's likelihood times the
+        information from the others.
         """
         nodes, weight, log_p = self._nodes
         a, b = _parameters(*nodes.T)
@@ -473,12 +475,12 @@ class PooledPairs(Pooled):
 
 
 def _parameters(log_kappa: Any, logit_mu: Any) -> tuple[Any, Any]:
-    """κμ and κ(1 − μ)."""
+    """Return the Beta parameters κμ and κ(1 − μ)."""
     return np.exp(log_kappa) * expit(logit_mu), np.exp(log_kappa) * expit(-logit_mu)
 
 
 def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
-    """P(z_g | x) by the first level's count, both levels' noise in it; shape (groups, window)."""
+    """Return P(z_g | x) by the first level's count, with both levels' noise; shape (groups, window)."""
     assert groups.sizes is not None
     n, width = groups.sizes[:, None], groups.log_weight.shape[2]
     x = groups.low[:, :1] + np.arange(width)
@@ -494,7 +496,7 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
 
 
 class PooledDraws(Pooled):
-    """More levels, or sizes that are not public: a Gibbs sampler in arrays over all groups."""
+    """More levels, or private sizes: a Gibbs sampler in arrays over all groups."""
 
     def __init__(self, groups: Groups, labels: Labels, seed: int, sweeps: int) -> None:
         super().__init__(labels)
@@ -502,7 +504,7 @@ class PooledDraws(Pooled):
 
     @cached_property
     def _chain(self) -> tuple[FloatArray, FloatArray]:
-        """Draws of the shares, shape (kept, groups, levels), and of log α, shape (kept, levels)."""
+        """Return draws of the shares, shape (kept, groups, levels), and of log α, shape (kept, levels)."""
         groups, levels = self._groups.shape
         saved = min(self._sweeps, max(200, (1 << 25) // (groups * levels)))
         rng = np.random.default_rng(self._seed)
@@ -542,7 +544,7 @@ class PooledDraws(Pooled):
 
     @property
     def error(self) -> float:
-        """Batch means: 20 batches of the chain."""
+        """The standard error from 20 batch means of the chain."""
         shares = self._chain[0]
         length = len(shares) // 20
         batches = shares[: 20 * length].reshape(20, length, *shares.shape[1:]).mean(axis=1)
@@ -585,7 +587,7 @@ class _State:
         return np.asarray(best.reshape(self.number, self.levels))
 
     def sweep(self, adapt: bool) -> None:
-        """All cells once, then (κ, μ)."""
+        """Update all cells once, then (κ, μ)."""
         alpha = np.exp(self.log_alpha)
         tables = np.stack([_log_rising(a, self.longest) for a in alpha])
         order = self.rng.permutation(self.levels)
@@ -610,9 +612,10 @@ class _State:
         return _chosen(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), self.rng)
 
     def _update_pair(self, one: Any, other: Any, tables: FloatArray, size: FloatArray | None = None) -> None:
-        """Cells (groups, level) given their sums with other cells: one sum over the overlap of the windows.
+        """Update pairs of cells (groups, level) given their sums, over the overlap of their windows.
 
-        ``size`` is the table of normalisers by the size of a group, where the two are in different groups.
+        ``size`` is the table of normalisers by the size of a group, where the two cells are in different
+        groups.
         """
         (g, i), (h, j) = one, other
         mine, theirs = self.x[g, i], self.x[h, j]
@@ -634,7 +637,7 @@ class _State:
 
     @cached_property
     def _pad(self) -> FloatArray:
-        """log P(z | x) level by level and flat, with −∞ before and after each group's window."""
+        """Return log P(z | x) flat, level by level, with −∞ before and after each group's window."""
         weight = np.moveaxis(self.groups.log_weight, 1, 0)
         return np.pad(weight, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf).reshape(self.levels, -1)
 
@@ -643,14 +646,14 @@ class _State:
         return np.asarray((np.arange(self.number) * (self.width + 2) + 1)[:, None])
 
     def _update_cell(self, i: int, table: FloatArray, total: FloatArray) -> None:
-        """x_i given the other counts of the group; the size has a flat prior."""
+        """Update x_i given the other counts of the group; the size has a flat prior."""
         x = self.groups.low[:, i][:, None] + np.arange(self.width)
         rest = self.x.sum(axis=1) - self.x[:, i]
         f = self.groups.log_weight[:, i, :] + table[np.minimum(x, self.longest)] - total[rest[:, None] + x]
         self.x[:, i] = x[self.row, self._choose(f)]
 
     def _update_alpha(self, adapt: bool) -> None:
-        """Metropolis steps for log α with proposals shaped by the curvature at both ends."""
+        """Update log α by Metropolis steps, with proposals shaped by the curvature at both ends."""
         counts = [np.unique(self.x[:, i], return_counts=True) for i in range(self.levels)]
         sizes = np.unique(self.x.sum(axis=1), return_counts=True)
         here = self._local(self.log_alpha, counts, sizes)
@@ -665,7 +668,7 @@ class _State:
                 self.scale *= math.exp(0.05 * (math.exp(min(0.0, log_ratio)) - 0.3))
 
     def _local(self, log_alpha: FloatArray, counts: list[Any], sizes: Any) -> tuple[float, FloatArray]:
-        """log p(α | x), and a square root of the inverse curvature (Minka), made positive."""
+        """Return log p(α | x), and a root of the inverse curvature (Minka), made positive."""
         alpha = np.exp(log_alpha)
         kappa = float(alpha.sum())
         # Uniform μ, uniform 1/(1 + κ); the Jacobian of log α is Π α / κ^{k−1}.

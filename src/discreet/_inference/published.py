@@ -1,4 +1,4 @@
-"""Noisy counts that somebody else published: read, checked, and as good as a release of our own."""
+"""Noisy counts that others published: read, checked, and usable like a release of this package."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ROUNDED: dict[type[noises.Noise], type[noises.Noise]] = {
 
 @dataclass(frozen=True, eq=False)
 class Published(Bridged):
-    """Noisy counts and the noise that they carry. Their guarantee is the publisher's, not ours."""
+    """Noisy counts and their noise. The guarantee is the publisher's, not ours."""
 
     values: FloatArray
     noise: noises.Noise
@@ -219,7 +219,7 @@ def noisy_counts(
 
 
 def as_noise(noise: Any, table: Any = None) -> noises.Noise:
-    """The law that a description of noise stands for."""
+    """Return the noise distribution that a description stands for."""
     if isinstance(noise, noises.Noise):
         return noise
     if hasattr(noise, "output_measure") and hasattr(noise, "map"):
@@ -282,7 +282,7 @@ def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArra
 
 
 def _of_opendp(measurement: Any) -> noises.Noise:
-    """The noise of an OpenDP measurement: its loss for one step of one count gives the scale."""
+    """Return the noise of an OpenDP measurement; its loss for one step of one count gives the scale."""
     measure, carrier = str(measurement.output_measure), str(measurement.input_domain)
     fractional = "f64" in carrier or "f32" in carrier
     for step in (1.0,) if fractional else (1, 1.0):
@@ -325,7 +325,7 @@ def _round(law: noises.Noise, rounded: Any) -> noises.Noise:
 def _censor(
     law: noises.Noise, values: FloatArray, clamped: Any, below: Any
 ) -> tuple[noises.Noise, FloatArray]:
-    """The noise with what was done to the values afterwards, and the values with gaps filled."""
+    """Return the noise with the given clipping and rounding, and the values with gaps filled."""
     low, high = -math.inf, math.inf
     if clamped is not None:
         try:

@@ -1,10 +1,10 @@
-"""Quantiles and the distribution function of a number that was counted in bins with noise.
+"""Quantiles and the distribution function of a number, from noisy counts of bins.
 
-The estimand is inf{x: F(x) ≥ p} of the values as they are recorded. Bins are public intervals; within one the
-tree of :mod:`~discreet._inference.polya_tree` goes on without data, about a line between its neighbours, so
-that a wide bin gives a wide interval. Values that many records share, such as 0 or heaped ages, are declared
-as atoms and counted apart; their shares have a tree of their own. Where values are recorded as whole numbers,
-so are the quantiles.
+The estimand is inf{x: F(x) ≥ p} of the values as recorded. Bins are public intervals. Within a bin, the tree
+of :mod:`~discreet._inference.polya_tree` continues without data around a linear density between the
+neighbours, so that a wide bin gives a wide interval. Values that many records share, such as 0 or heaped
+ages, are declared as atoms and counted apart; their shares have a tree of their own. If values are recorded
+as whole numbers, quantiles are whole numbers too.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _BIN = re.compile(r"\[(\S+), (\S+)[\])]")
 
 
 def check_bins(number: int) -> None:
-    """Refuse more bins than are inferred, before anything is charged or computed."""
+    """Refuse too many bins, before anything is charged or computed."""
     if number > MOST_BINS:
         raise TooLargeError(f"at most {MOST_BINS:,} bins are inferred together, not {number:,}")
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Public places at which records are counted: intervals between edges, and single values.
+    """The public bins: intervals between edges, and single values.
 
     Parameters
     ----------
@@ -97,9 +97,9 @@ class Bins:
         atoms: tuple[float, ...] = (),
         whole: bool = False,
     ) -> Bins:
-        """Equal bins between bounds, about as many as the records resolve at ε.
+        """Return equal bins between bounds, about as many as can be resolved at ε.
 
-        2·(nε)^0.4: few enough that the noise of a sum of bins stays below that of the draw of the records.
+        Their number is 2·(nε)^0.4: few enough that the noise of a sum of bins stays below the sampling error.
         """
         number = max(8, round(2 * (records * float(epsilon)) ** 0.4))
         low, high = map(float, bounds)
@@ -109,7 +109,7 @@ class Bins:
 
     @classmethod
     def of_levels(cls, levels: Sequence[Any]) -> tuple[Bins, set[int]]:
-        """The bins whose names hold their edges, and the places of levels that are no bins."""
+        """Return the bins whose names hold their edges, and the positions of levels that are no bins."""
         matches = [_BIN.fullmatch(str(as_plain(level))) for level in levels]
         ends = [(float(match[1]), float(match[2])) for match in matches if match]
         if not ends:
@@ -241,7 +241,7 @@ class BinnedDistribution:
         return self._drawn[key]
 
     def quantiles(self, probs: npt.ArrayLike) -> Quantiles:
-        """The values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
+        """Return the values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
         points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
         if not ((points > 0) & (points < 1)).all():
             raise InvalidInputError(
@@ -250,14 +250,14 @@ class BinnedDistribution:
         return Quantiles(self, points, tuple(f"{100 * p:g} % quantile" for p in points), inverse=True)
 
     def cdf(self, values: npt.ArrayLike) -> Quantiles:
-        """The share of records at or below each value."""
+        """Return the share of records at or below each value."""
         points = np.atleast_1d(np.asarray(values, dtype=np.float64))
         return Quantiles(self, points, tuple(f"share up to {x:g}" for x in points), inverse=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantiles:
-    """The posterior of several quantiles together, or of shares up to several values."""
+    """The joint posterior of several quantiles, or of the distribution function at several values."""
 
     distribution: BinnedDistribution
     points: FloatArray
@@ -265,7 +265,7 @@ class Quantiles:
     inverse: bool
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> FloatArray:
-        """Joint draws, shape (size, number of names)."""
+        """Return joint draws, shape (size, number of names)."""
         drawn = self.distribution._draws(size, seed)
         rng = np.random.default_rng(None if seed is None else [seed, 1])
         return drawn.quantiles(self.points, rng) if self.inverse else drawn.below(self.points, rng)
@@ -281,12 +281,12 @@ class Quantiles:
         return np.asarray(self._usual.std(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Equal tails; ends are values that were drawn, so that intervals of whole numbers hold them."""
+        """Return equal-tailed intervals whose ends are drawn values, so whole numbers stay whole."""
         low, high = np.quantile(self._usual, tails(level), axis=0, method="inverted_cdf")
         return low, high
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """A mapping for each name."""
+        """Return a mapping for each name."""
         columns = [column.tolist() for column in (self.mean(), self.std(), *self.interval(interval))]
         keys = ("name", "mean", "sd", "low", "high")
         return [dict(zip(keys, row, strict=True)) for row in zip(self.names, *columns, strict=True)]
@@ -301,7 +301,7 @@ class Quantiles:
 
 @dataclass(frozen=True, eq=False)
 class _Draws:
-    """Draws of the shares of cells that follow one another, and the smoothness around each."""
+    """Draws of the shares of adjacent cells, and the smoothness around each."""
 
     low: FloatArray
     high: FloatArray
@@ -317,15 +317,16 @@ class _Draws:
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """How steep the density is within each bin; 0 for atoms."""
+        """The slope of the density within each bin; 0 for atoms."""
         bins = np.flatnonzero(self.high > self.low)
         slopes = np.zeros(self.share.shape)
         slopes[:, bins] = slopes_within(self.share[:, bins], (self.high - self.low)[bins])
         return slopes
 
     def _parts(self, cells: IntArray, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-        """Cumulative shares of the parts of cells, (draws, cells asked for); a cell that is asked for twice
-        has the same parts."""
+        """Return cumulative shares of the parts of cells, (draws, cells); repeated cells have the same
+        parts.
+        """
         rows = np.repeat(np.arange(len(cells))[:, None], cells.shape[1], axis=1)
         asked, inverse = np.unique(rows * len(self.low) + cells, return_inverse=True)
         parts = within(self.state.ravel()[asked], self.slopes.ravel()[asked], _HALVINGS_OF_A_BIN, rng)
@@ -351,7 +352,7 @@ class _Draws:
         return np.asarray(values)
 
     def below(self, values: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """The share at or below each value."""
+        """Return the share at or below each value."""
         at = np.floor(values) + 1 if self.whole else values
         atom = self.high == self.low
         before = np.where(atom, self.low <= values[:, None], self.high <= at[:, None])
@@ -369,7 +370,7 @@ class _Draws:
 
 
 def _log_number(prior: LogUniform, unit: int, most: int) -> FloatArray:
-    """log P(n) at 0, unit, 2·unit, … records, up to a constant."""
+    """Return log P(n) at 0, unit, 2·unit, … records, up to a constant."""
     n = np.maximum(unit * np.arange(most + 1.0), 0.5)
     log = np.asarray([prior.log_density(at) for at in np.log(n)]) - np.log(n)
     # Beyond the declared range it falls off instead of ending: a total that cannot be is still drawn.

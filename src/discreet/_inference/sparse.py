@@ -1,11 +1,11 @@
-"""How many records the levels of a sparse release have, with the noise accounted for.
+"""The numbers of records of the levels in a sparse release, with the noise accounted for.
 
-What is assumed: a level is empty with an unknown probability 1 − π, and otherwise has x records with
-probability x^{−s}/Σ y^{−s}, y up to the largest count published, above which x is not cut off. Every order
-of magnitude of π from 1/(100 k) on is as likely beforehand, and every slope s from 0 to 3. Both are
-integrated out: a published count just above the threshold may be noise on an empty level, and how likely
-that is, the others tell. That the levels not published stayed below the threshold is part of the likelihood.
-How many records these have together is not inferred from this model: it was counted, with noise of its own.
+The model: a level is empty with an unknown probability 1 − π. Otherwise it has x records with probability
+x^{−s}/Σ y^{−s}, where y runs up to the largest published count; x is not cut off there. Beforehand π is
+log-uniform from 1/(100 k) on, and the slope s is uniform from 0 to 3. Both are integrated out: a published
+count just above the threshold may be noise on an empty level, and the other counts determine how likely that
+is. The likelihood includes that the unpublished levels stayed below the threshold. Their records together are
+not inferred from this model, because they were counted with noise of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DRAWN = 100
 
 
 def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
-    """A number of records with two-sided geometric noise on it: the noisy number less the noise."""
+    """Return the distribution of a number of records given itself with two-sided geometric noise."""
     share, ratio = (np.arange(nodes) + 0.5) / nodes, 1 + math.exp(-rate)
     below = np.ceil(np.log(share * ratio) / rate)
     noise = np.where(below < 0, below, np.ceil(-np.log((1 - share) * ratio) / rate) - 1)
@@ -42,9 +42,9 @@ def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
 def expected_halves(
     mechanism: Sparse, records: int, levels: int, level: float, seed: int
 ) -> tuple[float, float, float]:
-    """Return expected half-widths: of levels with ``records`` each, of everything else, and of all records.
+    """Return expected half-widths: of levels with ``records`` each, of all other records, and of the total.
 
-    An unpublished level is known to have few enough records to stay hidden with probability ``level``.
+    An unpublished level has few enough records to stay hidden with probability ``level``.
     """
     drawn = mechanism.run(dict.fromkeys(range(min(levels, mechanism.k)), records), SeededEntropy(seed))
     posterior = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, mechanism)
@@ -66,7 +66,7 @@ class _Levels(NamedTuple):
 
 
 class SparsePosterior:
-    """The numbers of records of the published levels, of everything else, and of all; see the module."""
+    """The numbers of records of the published levels, of all other levels together, and of all."""
 
     def __init__(self, noisy: Sequence[int], rest: int, mechanism: Sparse) -> None:
         if max(map(abs, (*noisy, rest))) >= 2**53:
@@ -76,7 +76,7 @@ class SparsePosterior:
         self.everything_else = number_near(rest, float(mechanism.rest_epsilon))
 
     def sample(self, size: int, seed: int | None = None) -> FloatArray:
-        """Draws of the published levels and everything else, each from its own law; below 0 stands for 0."""
+        """Draw the published levels and the other records, each independently; negative numbers become 0."""
         rng, levels = np.random.default_rng(seed), self._levels
         drawn = np.empty((size, len(self._inverse) + 1))
         for place, row in enumerate(self._inverse):
@@ -88,7 +88,9 @@ class SparsePosterior:
 
     @property
     def total(self) -> RecordNumber:
-        """The number of all records: draws, normal ones for the sum of levels beyond the least certain."""
+        """The number of all records, as draws; the sum of levels beyond the least certain is drawn as
+        normal.
+        """
         rng, levels = np.random.default_rng(0), self._levels
         values = rng.permutation(self.everything_else.values)
         order = np.argsort(-levels.deviation[self._inverse], kind="stable")
@@ -101,11 +103,11 @@ class SparsePosterior:
         return RecordNumber(values + rng.normal(levels.mean[others].sum(), deviation, len(values)))
 
     def mean(self) -> FloatArray:
-        """Of the published levels, and everything else last."""
+        """The means of the published levels, then of the other records."""
         return np.append(self._levels.mean[self._inverse], self.everything_else.mean())
 
     def std(self) -> FloatArray:
-        """Of the published levels, and everything else last."""
+        """The standard deviations of the published levels, then of the other records."""
         return np.append(self._levels.deviation[self._inverse], self.everything_else.std())
 
     def empty(self) -> FloatArray:
@@ -113,7 +115,7 @@ class SparsePosterior:
         return np.asarray(self._levels.probability[self._inverse, 0])
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Equal-tailed credible intervals, (lows, highs): of the published levels, everything else last."""
+        """Return credible intervals (lows, highs) of the published levels, then of the other records."""
         reached, rest = np.cumsum(self._levels.probability, axis=1), self.everything_else.interval(level)
         ends = []
         for end, rest_end in zip(tails(level), rest, strict=True):
@@ -144,7 +146,7 @@ class SparsePosterior:
         return _Levels(values, probability, mean, np.sqrt(np.maximum(spread, 0.0)))
 
     def _nonempty_probabilities(self, powers: FloatArray) -> FloatArray:
-        """For each slope s its probability, times that of each noisy count that its level is not empty.
+        """Return for each slope s its probability times P(level is not empty) of each noisy count.
 
         ``powers`` are Σ x^{−s} e^{−rate·|z − x|}. The normaliser of the noise is left out throughout.
         """

@@ -1,14 +1,14 @@
-"""Survival curves of one or several groups, from noisy counts of time bins with and without the event.
+"""Survival curves of one or several groups, from noisy counts of events and censored records.
 
-One record is one cell: its group, the bin of its time, and whether the event happened then or the record
-was censored. The shares of a group's cells have two trees of :mod:`~discreet._inference.polya_tree`, one for
+A record's cell is its group, the bin of its time, and whether the event happened then or the record was
+censored. The shares of a group's cells have two trees of :mod:`~discreet._inference.polya_tree`, one for
 events and one for censored records. With p₁ and p₀ the shares of a bin and r the share still at risk at its
 start, the share of survivors is multiplied by
 
     ((r − p₁ − p₀)/r)^{p₁/(p₁ + p₀)},
 
 which is exact where events and censoring are proportional within the bin. A bin that holds one whole number
-has the factor of Kaplan and Meier, 1 − p₁/r. Nothing is said beyond the start of the last bin.
+has the factor of Kaplan and Meier, 1 − p₁/r. The curve ends at the start of the last bin.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class SurvivalPosterior:
     def log_rank(self) -> tuple[float, int, float]:
         """Return the log-rank statistic of equal hazards, its degrees of freedom and p-value.
 
-        Events of a group less those expected by its time at risk are linear in the noisy counts, with weights
-        from the pooled hazard and the groups' parts of the time at risk. So the variance is that of drawing
-        the records and that of the noise; no prior pulls the groups together.
+        Observed minus expected events of a group are linear in the noisy counts, with weights from the pooled
+        hazard and the groups' parts of the time at risk. The variance is therefore the sampling variance plus
+        that of the noise; no prior pulls the groups together.
         """
         drawn, (groups, k, _) = self.usual, self._cells.shape
         shares = np.stack([drawn.censored.mean(axis=0), drawn.events.mean(axis=0)], axis=-1)
@@ -116,17 +116,19 @@ class SurvivalDraws:
 
     @cached_property
     def edges(self) -> FloatArray:
-        """Starts of the bins; of whole numbers, a curve there is the share of times at or above them."""
+        """The starts of the bins; for whole numbers, the curve there is the share of times at or above
+        them.
+        """
         return np.array([low for low, _ in self.bins.intervals])
 
     @property
     def times(self) -> FloatArray:
-        """The times beyond which the curve is a share, without the first, where it is 1."""
+        """The times at which the curve is reported: all edges but the first, where it is 1."""
         return self.edges[1:] - (1 if self.bins.whole else 0)
 
     @cached_property
     def at_risk(self) -> FloatArray:
-        """The share of all records that is at risk at the start of each bin."""
+        """The share of all records at risk at the start of each bin."""
         both = self.events + self.censored
         return np.maximum(np.cumsum(both[..., ::-1], axis=-1)[..., ::-1], _SMALLEST)
 
@@ -143,14 +145,14 @@ class SurvivalDraws:
 
     @cached_property
     def curves(self) -> FloatArray:
-        """The share that survives beyond each of ``times``, (draws, groups, times)."""
+        """The shares that survive beyond each of ``times``, (draws, groups, times)."""
         return np.exp(-np.cumsum(self.hazard, axis=-1))
 
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Return bands that hold the whole curve of a group with this probability, (groups, times).
 
-        Pointwise intervals with equal tails, widened until the wanted share of draws lies within all of them:
-        no scale has to be chosen.
+        Pointwise equal-tailed intervals are widened until the wanted share of draws lies within all of them,
+        so no scale has to be chosen.
         """
         curves, size = np.sort(self.curves, axis=0), len(self.curves)
         order = np.argsort(np.argsort(self.curves, axis=0), axis=0)
@@ -160,7 +162,9 @@ class SurvivalDraws:
         return curves[tail, groups], curves[size - 1 - tail, groups]
 
     def quantile(self, prob: float = 0.5) -> FloatArray:
-        """The first time at which a share ``prob`` has had the event; infinite beyond the last edge."""
+        """Return the first time at which a share ``prob`` has had the event; infinite beyond the last
+        edge.
+        """
         ends = np.concatenate([np.ones((*self.curves.shape[:2], 1)), self.curves], axis=-1)
         wanted = 1 - prob
         place = (ends > wanted).sum(axis=-1)
@@ -175,7 +179,7 @@ class SurvivalDraws:
         return np.asarray(np.where(place > last, np.inf, time))
 
     def restricted_mean(self, until: float | None = None) -> FloatArray:
-        """The mean of time up to ``until``, the last of ``times`` if it is left out; (draws, groups)."""
+        """Return the mean of time up to ``until``, by default the last of ``times``; (draws, groups)."""
         edges = self.edges
         end = edges[-1] if until is None else float(until)
         if not edges[0] < end <= edges[-1]:
@@ -192,6 +196,6 @@ class SurvivalDraws:
 
     @staticmethod
     def interval(draws: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-        """Equal tails whose ends are draws."""
+        """Return equal-tailed intervals whose ends are draws."""
         low, high = np.quantile(draws, tails(level), axis=0, method="inverted_cdf")
         return low, high

@@ -1,11 +1,11 @@
-"""Shares of weighted totals, from noisy totals and noisy sums of their squares: one posterior for all.
+"""Shares of weighted totals, from noisy totals and noisy sums of their squares, with one posterior.
 
 Records (or clusters of them) each add a vector x of k cells, x ≥ 0 and Σx ≤ 1 in units of the largest: a
-weight in the cell of its value, or for a mean a weight divided between both bounds. With S = Σx and
-M = Σxxᵀ, the share of a cell is p = S_j/ΣS and its linearised variance (Hájek; Woodruff 1971) is
-D = M_jj − 2p Σ_l M_jl + p² ΣM over (ΣS)². The true sums are drawn from the law of the noise where they can
-be: S ≥ 0, 0 < D ≤ p(1 − p)ΣS. Given them the population's share is a Beta of effective size
-p(1 − p)(ΣS)²/D (Korn and Graubard 1998), which for equal weights is the posterior of a multinomial.
+weight in the cell of its value or, for a mean, a weight divided between both bounds. With S = Σx and M =
+Σxxᵀ, the share of a cell is p = S_j/ΣS, and its linearised variance (Hájek; Woodruff 1971) is D/(ΣS)² with D
+= M_jj − 2p Σ_l M_jl + p² ΣM. The true sums are drawn from the noise distribution subject to S ≥ 0 and 0 < D ≤
+p(1 − p)ΣS. Given them the population's share is a Beta of effective size p(1 − p)(ΣS)²/D (Korn and Graubard
+1998); for equal weights this is the posterior of a multinomial.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def draw_shares(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> Shar
 
 
 def _draw_apart(noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """One Dirichlet for all cells; each is then drawn out, on the logit scale, to its own effective size."""
+    """Draw one Dirichlet for all cells, then rescale each on the logit scale to its own effective size."""
     k, spread = p.shape[1], p * (1 - p)
     together = (spread.sum(axis=1) / (spread / sizes).sum(axis=1))[:, None]
     alike = rng.standard_gamma(together * p + 1)
@@ -94,7 +94,9 @@ def _draw_apart(noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.ra
 def _draw_coupled(
     noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Beta laws that go together as the sums of products say; where noise hides these, as in a Dirichlet."""
+    """Draw Betas that are correlated as the sums of products say, or as in a Dirichlet if noise hides
+    these.
+    """
     k, middle = p.shape[1], p.mean(axis=0)
     apart = np.eye(k) - middle[:, None]
     values, vectors = np.linalg.eigh(apart @ noisy.whole(noisy.squares) @ apart.T)
@@ -130,7 +132,7 @@ def draw_positive(
 
 
 def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> FloatArray:
-    """Totals from the noise law, none below 0; beforehand their shares are uniform, and so is their sum.
+    """Draw non-negative totals from the noise distribution; prior: their shares and their sum are uniform.
 
     A uniform law of the shares has a density of (ΣS)^{1−k} for the totals, here e^{−τ ΣS} with τ = (k−1)/ΣS.
     """
@@ -146,7 +148,7 @@ def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> Flo
 def _draw_variances(
     noisy: NoisyTotals, p: FloatArray, most: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Linearised variances from the noise law within their bounds; beforehand deviations are uniform."""
+    """Draw linearised variances from the noise within their bounds; prior: deviations are uniform."""
     entries = len(noisy.squares)
     law = rng.normal if noisy.gaussian else rng.laplace
     pool = noisy.spread(law(0.0, noisy.square_scale, (_POOL, entries)))

@@ -49,7 +49,7 @@ _CACHED = 1 << 17  # numbers of a block of rows: a megabyte, which stays in the 
 def checked_target(
     epsilon: EpsilonLike | None, delta: EpsilonLike | None, order: float | None, n: int
 ) -> Target:
-    """The target of a regression by draws."""
+    """Return the checked privacy target of a regression by draws."""
     if epsilon is None or (delta is None) == (order is None):
         raise InvalidInputError(
             f"epsilon={epsilon!r}, delta={delta!r}, order={order!r}: a target is epsilon with delta, "
@@ -60,7 +60,7 @@ def checked_target(
 
 @dataclass(frozen=True)
 class DrawDesign:
-    """What the chain may know besides the rows, and what is promised about all the draws together."""
+    """Everything the sampler may know besides the rows, and the guarantee of all draws together."""
 
     method: str
     sampler: str
@@ -87,20 +87,22 @@ class DrawDesign:
 
     @property
     def grid(self) -> Fraction:
-        """Coefficients are rounded to multiples of this: a power of two, 2⁻³⁰ of the prior's deviation.
+        """The step of the grid to which coefficients are rounded: a power of two, 2⁻³⁰ of the prior's
+        deviation.
 
-        Noise in doubles has a value every 2⁻⁴⁶ of a deviation, or closer, so each cell holds many.
+        Noise in doubles takes a value at least every 2⁻⁴⁶ of a deviation, so each grid cell holds many
+        values.
         """
         return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 30)
 
     @property
     def reach(self) -> float:
-        """The posterior mode is at most this many deviations of the prior from its centre: ρnc/√m."""
+        """The largest distance of the posterior mode from the prior's centre, in prior deviations: ρnc/√m."""
         return self.weight * self.n * math.sqrt(self.norm_squared / Fraction(self.precision))
 
     @property
     def seconds(self) -> float:
-        """About how long rejection takes where the data let it keep as few candidates as they can."""
+        """The expected seconds of rejection sampling for the data that make it slowest."""
         floor = acceptance_floor(self.weight, self.precision, self.n, self.dimension, self.norm_squared)
         rows = self.n / max(1.0, -math.log(max(floor, 1e-300)))  # the others do not matter any more
         candidate = 5e-5 * (1 + self.dimension) + rows * (2e-6 + 6e-8 * self.dimension)
@@ -108,7 +110,7 @@ class DrawDesign:
         return self.models * (self.draws * candidate / max(floor, 1e-300) + before)
 
     def on_grid(self, drawn: FloatArray) -> FloatArray:
-        """Rounded to multiples of the public grid."""
+        """Return coefficients rounded to the public grid."""
         cell = float(self.grid)
         return np.asarray(np.rint(drawn / cell) * cell, dtype=np.float64)
 
@@ -129,7 +131,7 @@ def draw_design(
     sampler: str = "langevin",
     assumptions: tuple[str, ...] = (),
 ) -> DrawDesign:
-    """The design that meets the target with all ``draws`` of all ``models`` together, and its guarantee.
+    """Return the design under which ``draws`` draws of each of ``models`` models meet the target together.
 
     μ² is split equally: each draw may have μ²/(draws·models). ρ and m are those of an exact draw, so that
     ``order`` gives ρ = √(εm/(2c²λ)) as in the paper; the chain's μ_T is a little smaller. ``sampler="auto"``
@@ -179,7 +181,7 @@ def draw_design(
 
 
 def _noisy_gradient_chain(design: DrawDesign, steps: int | None, assumptions: tuple[str, ...]) -> DrawDesign:
-    """The same by noisy gradient steps."""
+    """Return the design for noisy gradient descent, with its step and number of steps."""
     precision = Fraction(design.precision)
     curvature = precision + Fraction(design.weight) * design.n * design.norm_squared / 4
     # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
@@ -254,7 +256,7 @@ def scalings(
 
 
 def check_length(length: int, weight: float, precision: float) -> None:
-    """A chain whose length was not asked for has to end; says which prior makes it short enough."""
+    """Refuse a chain that would not end, and name the prior precision that makes it short enough."""
     if length <= _MOST_STEPS:
         return
     # The length grows as ρ/m, and ρ as √m where it was lowered to meet the target.
@@ -293,9 +295,9 @@ def langevin(design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> Floa
 
 
 def loss_gradient(signed: FloatArray, weights: FloatArray) -> FloatArray:
-    """∇ Σᵢ log(1 + e^{−vᵢ·w}) for each column w of ``weights``; the rows pass through the cache in blocks.
+    """Return ∇ Σᵢ log(1 + e^{−vᵢ·w}) for each column w of ``weights``, block by block of rows.
 
-    −σ(−t) = ½ tanh(t/2) − ½, which overflows nowhere.
+    The weight −σ(−t) is computed as ½ tanh(t/2) − ½, which never overflows.
     """
     block = max(256, _CACHED // max(signed.shape[1], weights[0].size))
     total = np.zeros_like(weights)
@@ -306,7 +308,7 @@ def loss_gradient(signed: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """BLAS with one thread: products of this size are faster so, and the order of additions is fixed."""
+    """Run BLAS with one thread: faster for products of this size, and the order of additions is fixed."""
     try:
         limits: AbstractContextManager[Any] = import_module("threadpoolctl").threadpool_limits(1)
     except ImportError:
@@ -315,7 +317,7 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 def least_delta(delta: Fraction) -> Fraction:
-    """δ, unless it is too small for noise in doubles."""
+    """Return δ, or raise an error if it is too small for noise in doubles."""
     if delta < _LEAST_DELTA:
         raise InvalidInputError(
             f"delta={float(delta):g} is below {float(_LEAST_DELTA):g}: the noise is made in double "

@@ -81,7 +81,9 @@ def as_seed(state: Any) -> int | None:
 
 @drop_exception_context
 def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
-    """A finite matrix of doubles; sets or compares ``n_features_in_`` and ``feature_names_in_``."""
+    """Return rows as a finite matrix of doubles, and set or compare ``n_features_in_`` and
+    ``feature_names_in_``.
+    """
     types = np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object)
     if any(getattr(kind, "kind", None) in ("M", "m") for kind in types.ravel()):  # NumPy would count days
         raise WrongTypeError(_DATES)
@@ -109,7 +111,7 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
 
 @drop_exception_context
 def checked_targets(y: Any, rows: int) -> FloatArray:
-    """A finite number for each row."""
+    """Return the targets as finite numbers, one for each row."""
     if y is None:
         raise DataError("requires y to be passed, but the target y is None")
     try:
@@ -133,7 +135,7 @@ def _same_length(rows: int, labels: int) -> None:
 def checked_labels(
     y: Any, rows: int, classes: Sequence[Any] | None, several: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """(classes, index of the class of each record). Classes are the declared ones, or those that occur."""
+    """Return the classes, declared or observed, and the index of each record's class."""
     if y is None:
         raise DataError("requires y to be passed, but the target y is None")
     try:
@@ -174,7 +176,7 @@ def checked_labels(
 
 
 def declared_classes(classes: Any) -> npt.NDArray[Any]:
-    """The declared labels in their own order of sorting, each once."""
+    """Return the distinct declared labels, sorted."""
     try:
         values = list(classes)
         labels = np.unique(np.asarray(values))
@@ -190,7 +192,7 @@ def declared_classes(classes: Any) -> npt.NDArray[Any]:
 
 
 def _can_be_written(labels: list[Any]) -> bool:
-    """All text, or all numbers and truth values: what a release can hold and give back."""
+    """Return whether a release can store the labels: all are text, or all are numbers and booleans."""
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
     return all(isinstance(label, str) for label in plain) or all(
         isinstance(label, bool | int | float) for label in plain

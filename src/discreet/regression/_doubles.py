@@ -23,9 +23,9 @@ _BELOW_ONE = 1 - 2.0**-53
 
 
 class PrivateNoise:
-    """Independent N(0, 1), and uniform on (0, 1), from the operating system's cryptographic generator.
+    """Independent N(0, 1) and uniform (0, 1) numbers from the operating system's cryptographic generator.
 
-    It has no state, so a forked child cannot repeat it. ``source`` is the same randomness as integers.
+    It keeps no state, so a forked process cannot repeat it. ``source`` gives the same randomness as integers.
     """
 
     private = True
@@ -36,11 +36,11 @@ class PrivateNoise:
         return np.frombuffer(os.urandom(8 * number), dtype=np.uint64).reshape(shape)
 
     def _sizes(self, words: npt.NDArray[np.uint64], further: int = 2) -> FloatArray:
-        """(k + U)·2⁻⁶³ for the upper 63 bits k of each word: 53 significant bits at every size.
+        """Return (k + U)·2⁻⁶³ for the upper 63 bits k of each word, with 53 significant bits at every size.
 
-        A k below 2⁵³, one in a thousand, has fewer bits than a double: there U is such a number itself, of
-        words of its own, up to three in all. Multiples of 2⁻⁵³ would leave gaps between the normal numbers,
-        wider than 2⁻⁴⁰ from four deviations on, and a gap shows where the noise began.
+        A k below 2⁵³ has fewer bits than a double. This happens to one word in a thousand; U is then drawn
+        from further words, three at most. Multiples of 2⁻⁵³ alone would leave gaps between normal numbers,
+        wider than 2⁻⁴⁰ beyond four deviations, and a gap reveals where the noise began.
         """
         whole = words >> np.uint64(1)
         sizes = whole.astype(np.float64)
@@ -50,7 +50,7 @@ class PrivateNoise:
         return sizes * 2.0**-63
 
     def normals(self, shape: tuple[int, ...]) -> FloatArray:
-        """±Φ⁻¹(u/2), the sign from the bit that u does not use: out to 16 deviations."""
+        """Return ±Φ⁻¹(u/2), with the sign from the bit that u leaves unused; values reach 16 deviations."""
         words = self._bits(shape)
         below = ndtri(self._sizes(words) / 2)
         return np.asarray(np.where(words & np.uint64(1), -below, below), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Means of groups that share strength: θ_g ~ N(μ, τ²), with μ and τ integrated by quadrature.
+"""Group means under a hierarchical model: θ_g ~ N(μ, τ²), with μ and τ integrated by quadrature.
 
-What was released says of θ_g a mixture of normal densities Σ wᵢ N(θ_g; mᵢ, sᵢ²), so that given μ and τ
-everything is in closed form. Prior: μ uniform within the bounds, and τ²/(τ² + σ²), the correlation of two
-records of one group, uniform; σ is the deviation of records within groups.
+The release gives the likelihood of θ_g as a mixture of normal densities Σ wᵢ N(θ_g; mᵢ, sᵢ²), so everything
+is in closed form given μ and τ. Prior: μ is uniform within the bounds. The correlation of two records of one
+group, τ²/(τ² + σ²), is uniform; σ is the deviation of records within groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DRAWS = 20_000
 
 
 class GroupMixture(NamedTuple):
-    """What was released says of a group's mean: weights, means and variances of normal components."""
+    """The likelihood of a group's mean: weights, means and variances of normal components."""
 
     weights: FloatArray
     means: FloatArray
@@ -42,14 +42,14 @@ def group_mixture(weights: FloatArray, means: FloatArray, spreads: FloatArray) -
         np.bincount(at, weights * values, _COMPONENTS)
         for values in (np.ones_like(means), means, means**2 + spreads**2)
     )
-    kept = total > 0
-    centres = first[kept] / total[kept]
-    variances = np.maximum(second[kept] / total[kept] - centres**2, float(spreads.min()) ** 2)
-    return GroupMixture(np.asarray(total[kept], dtype=np.float64), centres, variances)
+    filled = total > 0
+    centres = first[filled] / total[filled]
+    variances = np.maximum(second[filled] / total[filled] - centres**2, float(spreads.min()) ** 2)
+    return GroupMixture(np.asarray(total[filled], dtype=np.float64), centres, variances)
 
 
 class PooledMeans(Estimates):
-    """The posterior of every group's mean, with strength shared between groups and noise accounted for."""
+    """The posterior of every group's mean under a hierarchical model, with the noise accounted for."""
 
     variable: ClassVar[str] = "mean"
 
@@ -106,13 +106,13 @@ class PooledMeans(Estimates):
             log = _log_shares(group, nodes[used])
             shares = np.cumsum(np.exp(log - logsumexp(log, axis=1, keepdims=True)), axis=1)
             component = (shares[at] < rng.random(size)[:, None]).sum(axis=1).clip(max=len(group.means) - 1)
-            own, noise = group.means[component], group.variances[component]
-            middle = (variance * own + noise * centre) / (variance + noise)
+            mean, noise = group.means[component], group.variances[component]
+            middle = (variance * mean + noise * centre) / (variance + noise)
             columns.append(rng.normal(middle, np.sqrt(variance * noise / (variance + noise))))
         return np.clip(np.stack(columns, axis=1), *self.bounds), np.sqrt(variance)
 
     @cached_property
-    def _drawn(self) -> tuple[FloatArray, FloatArray]:
+    def _joint_draws(self) -> tuple[FloatArray, FloatArray]:
         return self._draw(_DRAWS, np.random.default_rng(self._seed))
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
@@ -121,18 +121,18 @@ class PooledMeans(Estimates):
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
         """The mean of each group."""
-        drawn = self._drawn[0]
+        drawn = self._joint_draws[0]
         numbers = (drawn.mean(axis=0), drawn.std(axis=0), *np.quantile(drawn, tails(level), axis=0))
         return rows_of(self.groups, *numbers)
 
     @property
     def between(self) -> tuple[float, float, float]:
         """τ, the standard deviation of the groups' means: its median and 90 % interval."""
-        median, low, high = np.quantile(self._drawn[1], [0.5, 0.05, 0.95]).tolist()
+        median, low, high = np.quantile(self._joint_draws[1], [0.5, 0.05, 0.95]).tolist()
         return median, low, high
 
     def words(self) -> Words:
-        """What was pooled, and how much the groups differ."""
+        """Describe what was pooled, and how much the groups differ."""
         median, low, high = self.between
         name = f"Means of {self.column} within {len(self.groups)} pooled groups"
         return Words(
@@ -149,7 +149,7 @@ class PooledMeans(Estimates):
 
 
 def _log_shares(group: GroupMixture, nodes: FloatArray) -> FloatArray:
-    """log wᵢ N(μ; mᵢ, sᵢ² + τ²) at each (μ, τ): how much each component of a group says, θ integrated."""
+    """Return log wᵢ N(μ; mᵢ, sᵢ² + τ²) at each (μ, τ): the weight of each component with θ integrated out."""
     variance = group.variances + nodes[:, 1:] ** 2
     gaps = nodes[:, :1] - group.means
     return np.asarray(np.log(group.weights) - (gaps**2 / variance + np.log(variance)) / 2)

@@ -1,4 +1,4 @@
-"""A regression of made-up records: what its intervals would be for public sizes, before data are opened."""
+"""The expected intervals of a regression, from a fit to simulated records; no data are opened."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def simulate_fit(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
-    """(a fit to made-up records, what its widths are to be multiplied by, how the budget is split).
+    """Return a fit to simulated records, the factor for its widths, and how the budget is split.
 
-    Beyond 20,000 records N of them stand for n, with μ√(n/N) in place of μ: sampling variances, which are
-    ∝ 1/n, and those of the noise, ∝ 1/(nμ)², are then both n/N times too large.
+    Above 20,000 records, N simulated records stand for n, with μ√(n/N) in place of μ. Sampling variances ∝
+    1/n and noise variances ∝ 1/(nμ)² are then both n/N times too large.
     """
     size = min(n, _MOST)
     if size < asked.design.d:
@@ -64,10 +64,10 @@ def simulate_records(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
-    """A table of records with one rank correlation of their columns, which explain nothing.
+    """Return a table of simulated records; columns share one rank correlation and explain nothing.
 
-    Numbers are spread evenly, or have a symmetric Beta law whose deviation is ``spread`` of their range;
-    values of a category are equally frequent, or have the ``shares`` of their column.
+    Numbers are spread evenly, or follow a symmetric Beta distribution whose deviation is ``spread`` of their
+    range. Values of a category are equally frequent, or have the ``shares`` of their column.
     """
     import pandas as pd
 

@@ -1,13 +1,13 @@
-"""Draws of logistic coefficients from the posterior itself, in which no floating-point number decides.
+"""Exact draws of logistic coefficients from the posterior, decided without floating-point numbers.
 
-The posterior is e^{−U}, U(w) = ρL(w) + (m/2)‖w‖², L(w) = Σ log(1 + e^{−v·w}) over signed rows v = y·x. L is
-convex, so it lies above its tangent at any z: candidates from N(−ρ∇L(z)/m, I/m) that are kept with
-probability r = exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) are draws from e^{−U}. Here all of them are real numbers:
-a candidate is Φ⁻¹ of uniform bits, r is enclosed by ball arithmetic, and another uniform number is compared
-with it; bits are drawn and enclosures narrowed until the comparison is certain. What is published is the
-multiple of the public grid that is nearest to the draw. Proof: ``proofs/logistic.md``, 2.
+The posterior is e^{−U} with U(w) = ρL(w) + (m/2)‖w‖² and L(w) = Σ log(1 + e^{−v·w}) over signed rows v = y·x.
+L is convex and so lies above its tangent at any z. Candidates come from N(−ρ∇L(z)/m, I/m) and are kept with
+probability r = exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]); those kept are draws from e^{−U}. All numbers are
+treated as reals: a candidate is Φ⁻¹ of uniform bits, r is enclosed by ball arithmetic, and another uniform
+number is compared with it. Bits are drawn and enclosures narrowed until the comparison is certain. The
+multiple of the public grid nearest to the draw is published. Proof: ``proofs/logistic.md``, 2.
 
-How long it takes depends on the data, and nothing about that is published.
+The running time depends on the data and is not published.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST = 128  # bits of precision, of which a candidate's numbers have 64
 
 
 def rejection(design: DrawDesign, signed: FloatArray, source: Source) -> FloatArray:
-    """``design.draws`` draws from e^{−U} over signed rows, shape (draws, d), rounded to the public grid."""
+    """Return ``design.draws`` draws from e^{−U} over signed rows, shape (draws, d), on the public grid."""
     check_rows(signed, design.n, design.norm_squared)
 
     def _potential(w: FloatArray) -> tuple[float, FloatArray]:
@@ -55,7 +55,7 @@ def check_rows(rows: FloatArray, n: int, norm_squared: Fraction) -> None:
 
 
 class Tangent:
-    """The posterior and its tangent at z, in balls of the precision that is worked with."""
+    """The posterior and its tangent at z, as balls at the working precision."""
 
     def __init__(self, signed: FloatArray, z: FloatArray, weight: Fraction, precision: Fraction) -> None:
         from flint import arb_mat
@@ -67,14 +67,14 @@ class Tangent:
         self._known: dict[int, list[tuple[Ball, Any]]] = {}
 
     def draw(self, grid: Fraction, source: Source) -> list[Fraction]:
-        """One draw, to the nearest multiple of the grid in each coordinate."""
+        """Return one draw, rounded to the nearest multiple of the grid in each coordinate."""
         while True:
             w = Candidate(self, [Uniform(source) for _ in range(self.z.nrows())])
             if w.is_accepted(Uniform(source)):
                 return [w.nearest(i, grid) for i in range(self.z.nrows())]
 
     def at_z(self) -> list[tuple[Ball, Any]]:
-        """For the first 0, 1, 2, … blocks: e to their loss at z, and the gradient there of its logarithm."""
+        """Return e^loss at z over the first 0, 1, 2, … blocks, and the gradient of the loss there."""
         from flint import arb, arb_mat, ctx
 
         if ctx.prec not in self._known:
@@ -89,7 +89,7 @@ class Tangent:
         return self._known[ctx.prec]
 
     def likelihood_ratio(self, block: int, scores: list[Ball]) -> Ball:
-        """e to the loss of a block's rows, Π(1 + e^{−t}) over their scores t."""
+        """Return e^loss of a block's rows, Π(1 + e^{−t}) over their scores t."""
         from flint import arb
 
         product = arb(1)
@@ -98,7 +98,7 @@ class Tangent:
         return product
 
     def slopes(self, block: int, scores: list[Ball]) -> list[Ball]:
-        """The derivative of each row's loss in its score."""
+        """Return the derivative of each row's loss in its score."""
         odds = [(-t).exp() for t in scores]
         return [-ratio / (1 + ratio) for ratio in odds]
 
@@ -108,14 +108,14 @@ class Tangent:
 
 
 class Candidate:
-    """w = −ρ∇L(z)/m + ξ/√m for ξ of independent standard normal numbers: the same w at every precision."""
+    """w = −ρ∇L(z)/m + ξ/√m with independent standard normal ξ: the same w at every precision."""
 
     def __init__(self, tangent: Tangent, normals: Sequence[Uniform]) -> None:
         self._tangent, self._normals = tangent, normals
         self._known: dict[int, tuple[Any, list[Ball]]] = {}
 
     def point(self) -> tuple[Any, list[Ball]]:
-        """w, and e to the loss over the first 0, 1, 2, … blocks, as far as they were needed."""
+        """Return w, and e^loss over as many of the first 0, 1, 2, … blocks as were needed."""
         from flint import arb, arb_mat, ctx
 
         if ctx.prec not in self._known:
@@ -125,7 +125,7 @@ class Candidate:
         return self._known[ctx.prec]
 
     def share(self, blocks: int) -> Ball:
-        """exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) with the rows of the first blocks in L."""
+        """Return exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) with L summed over the first blocks."""
         tangent, (w, products) = self._tangent, self.point()
         for block in range(len(products) - 1, blocks):
             scores = (tangent.rows[block] * w).entries()
@@ -135,12 +135,12 @@ class Candidate:
         return (-ball(tangent.weight) * above).exp()
 
     def is_accepted(self, level: Uniform) -> bool:
-        """Whether the uniform number is below r; the terms of its sum are not negative, so a few may do."""
+        """Return whether the uniform number is below r; as all terms are non-negative, a few may decide."""
         blocks = range(1, len(self._tangent.rows) + 1)
         return all(level.below(partial(self.share, number), _FIRST) for number in blocks)
 
     def nearest(self, coordinate: int, grid: Fraction) -> Fraction:
-        """The multiple of the grid that is nearest to the coordinate."""
+        """Return the multiple of the grid nearest to the coordinate."""
 
         def place() -> Ball:
             return self.point()[0][coordinate, 0] / ball(grid) + ball(Fraction(1, 2))
@@ -149,12 +149,12 @@ class Candidate:
 
 
 def near_mode(potential: Callable[[FloatArray], tuple[float, FloatArray]], dimension: int) -> FloatArray:
-    """Return a point near the minimum of a convex function, which is given with its gradient.
+    """Return a point near the minimum of a convex function, given as a function with its gradient.
 
-    It only decides how often a candidate is accepted: the tangent at any point bounds the likelihood.
+    The point only affects the acceptance rate: the tangent at any point bounds the likelihood.
     """
     from scipy.optimize import minimize
 
     options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
-    found = minimize(potential, np.zeros(dimension), jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x, dtype=np.float64)
+    result = minimize(potential, np.zeros(dimension), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x, dtype=np.float64)

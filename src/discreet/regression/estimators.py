@@ -128,10 +128,10 @@ def _fit_all_columns(
     target_bounds: Any = None,
     levels: tuple[str, ...] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (coefficients, intercepts) of ``y ~ all columns``, a row for each output, in the units of X.
+    """Return coefficients and intercepts of ``y ~ all columns``, a row for each output, in units of X.
 
-    ``target_bounds`` or ``levels`` describes y, the estimator the rest; it gets the release.
-    ``response``: numbers, or the places of levels among those declared.
+    ``target_bounds`` or ``levels`` declares y; the estimator holds the other settings and receives the
+    release. ``response`` holds numbers, or the positions of the declared levels.
     """
     columns, first = estimator.n_features_in_, int(bool(estimator.fit_intercept))
     names = list(map(str, getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(columns)))))
@@ -172,7 +172,7 @@ def _fit_all_columns(
 
 
 def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
-    """Return what a fit takes as public from the rows, checked against what was declared.
+    """Return the public facts that a fit reads from the rows, checked against what was declared.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
         return self
 
     def prepare_response(self, values: FloatArray) -> FloatArray:
-        """Return the response as the model takes it.
+        """Return the response in the form the model needs.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ class CoefficientDraws:
 
     @property
     def lipschitz_squared(self) -> Fraction:
-        """(B·c)², the square of the most that one record adds to the gradient of the loss."""
+        """(B·c)², the squared bound on what one record adds to the gradient of the loss."""
         low, high = map(Fraction, self.bounds)
         return ((high - low) * Fraction(self.norm_bound)) ** 2
 
@@ -127,7 +127,7 @@ class CoefficientDraws:
 
     @property
     def precision(self) -> float:
-        """The precision m of the prior that is used."""
+        """The precision m of the prior."""
         return self._scalings[1]
 
     @property
@@ -149,7 +149,7 @@ class CoefficientDraws:
 
     @property
     def seconds(self) -> float:
-        """Predicted seconds that the draws take on the least favourable data."""
+        """The predicted seconds of the draws on the least favourable data."""
         return self.draws * self.n * (4e-6 + 3e-7 * self.columns) / self.acceptance
 
     def draw(self, rows: Iterable[Any], response: Iterable[Any]) -> FloatArray:
@@ -241,7 +241,7 @@ class ClippedMean(Tangent):
         return score.max(low).min(high)
 
     def _potential(self, score: Ball) -> Ball:
-        """A(t) = ∫ of the mean."""
+        """Return A(t), the integral of the mean function."""
         mean = self._mean(score)
         if self._model.family == "gaussian":
             return score * mean - mean * mean / 2
@@ -250,7 +250,7 @@ class ClippedMean(Tangent):
 
 
 def _near_mode(model: CoefficientDraws, rows: FloatArray, response: FloatArray) -> FloatArray:
-    """Return a point near the posterior mode: how near decides the time of a draw, not its distribution."""
+    """Return a point near the posterior mode; it affects the time of a draw, not its distribution."""
     low, high = model.bounds
 
     def _value(w: FloatArray) -> tuple[float, FloatArray]:

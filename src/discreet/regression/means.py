@@ -1,10 +1,11 @@
-"""The mean of a bounded column with unknown variance, from noisy sums, with intervals that know of the noise.
+"""The mean of a bounded column with unknown variance, from noisy sums, with noise-aware intervals.
 
-A value is put on a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. Released are Σu,
-Σu² and, where the number of values is private, their count, each with exact integer noise. With pure ε it
-is discrete Laplace of rates ε/M, ε/M² and ε/4: one record more or less, or another, moves Σu + Σu²/M +
-count·M/4 by at most M in total. With (ε, δ) it is rounded Gaussian of deviations s = M/μ, sM/√11 and 4s/M:
-the second moment and the count cost nothing beside the sum. Proof: ``proofs/regression.md``, *Means*.
+A value is placed on a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. The release
+has Σu, Σu² and, where the number of values is private, their count, each with exact integer noise. Under pure
+ε the noise is discrete Laplace with rates ε/M, ε/M² and ε/4: adding, removing or replacing one record changes
+Σu + Σu²/M + count·M/4 by at most M in total. Under (ε, δ) the noise is rounded Gaussian with deviations s =
+M/μ, sM/√11 and 4s/M: the second moment and the count then cost nothing beside the sum. Proof:
+``proofs/regression.md``, *Means*.
 """
 
 from __future__ import annotations
@@ -245,7 +246,7 @@ class Mean(Bridged, Answer):
         return [Row(self.column, self.law.mean(), math.sqrt(variance), low, high, noise=noise)]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Draw the population's mean, within the bounds.
+        """Draw the population's mean from its posterior, within the bounds.
 
         Parameters
         ----------
@@ -317,7 +318,7 @@ class Mean(Bridged, Answer):
         )
 
     def content(self) -> dict[str, Any]:
-        """Return the noisy sums, from which the posterior follows, as JSON values."""
+        """Return as JSON values the noisy sums that determine the posterior."""
         sums = self.released
         return {
             "column": self.column,
@@ -368,7 +369,7 @@ class Mean(Bridged, Answer):
         return self.released.noise.cost(hides)
 
     def check_parts(self) -> None:
-        """Check that the noise was made for the guarantee, and that a posterior follows from the sums."""
+        """Check that the noise fits the guarantee, and that the sums have a posterior."""
         super().check_parts()
         parts = (self.law.weight, self.law.loc, self.law.scale, *self.deviations)
         if not all(np.isfinite(part).all() for part in parts):
@@ -539,7 +540,7 @@ class Means(Answer):
         return tuple(dict.fromkeys(text for mean in self.means for text in mean.warnings))
 
     def words(self) -> Words:
-        """Describe what was summed, by which groups."""
+        """Describe what was summed, and by which groups."""
         inner = self.means[0].words()
         return Words(
             headline=f"Private means of {self.means[0].column} by {self.by}",
@@ -587,8 +588,8 @@ class Means(Answer):
     def cost(self) -> Guarantee:
         """Return the guarantee of the means of all groups.
 
-        A record that moves to another group changes the sums of two groups, an added record those of one.
-        Where groups are public no record moves, which the document then says.
+        A record that moves to another group changes the sums of two groups; an added record changes those of
+        one. Where groups are public no record moves, and the document says so.
         """
         noise = self.means[0].released.noise
         if self.guarantee.relation is Relation.WITHIN_GROUP:
@@ -607,7 +608,7 @@ class Means(Answer):
 
 
 def with_people(guarantee: Guarantee, most: int) -> Guarantee:
-    """Add to a guarantee for people the bound that version 0.2.0 of discreet left out.
+    """Add the bound on the records of a person, which version 0.2.0 left out of guarantees for people.
 
     Parameters
     ----------
@@ -657,15 +658,15 @@ class MeanDesign:
 
     @property
     def _most(self) -> int:
-        """The largest number of records of a person."""
+        """The largest number of records of one person."""
         return 1 if self.per_person is None else self.per_person
 
     @cached_property
     def noise(self) -> MeanNoise:
         """The noise on the sums.
 
-        A record that moves to another group leaves one group and enters another: two changes of one record.
-        Within public groups none moves.
+        A record that moves to another group changes two groups, which counts as two changes of one record.
+        Within public groups no record moves.
         """
         people = self._most
         squared = None if self.delta is None else largest_gaussian(self.epsilon, self.delta)

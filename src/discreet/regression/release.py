@@ -1,4 +1,4 @@
-"""What a fit publishes: coefficient draws, their guarantee, and the public settings that led to them."""
+"""The release of a classifier: coefficient draws, their guarantee, and the public settings."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _SQUARABLE = 1e150
 class LogisticRelease(Answer):
     """Draws of logistic regression coefficients, as a document that may be published.
 
-    ``coefficients`` is nested as draws × models × columns, ``intercepts`` as draws × models. There is one
-    model for two classes (of the second against the first) and one per class otherwise. ``settings`` are
-    public: they were fixed before the data were looked at.
+    ``coefficients`` is nested as draws × models × columns, ``intercepts`` as draws × models. Two classes have
+    one model (the second against the first), more classes one model each. ``settings`` are public: they were
+    fixed before the data were read.
     """
 
     format: ClassVar[str] = "discreet/logistic"
@@ -270,7 +270,7 @@ class LogisticRelease(Answer):
 
     @property
     def is_private(self) -> bool:
-        """Whether it may be published as private: seeded draws may not."""
+        """Whether the draws are private; those made with a seed are not."""
         return self.private and self.guarantee.is_private
 
 

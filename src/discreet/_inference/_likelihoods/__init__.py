@@ -1,4 +1,4 @@
-"""A private release as evidence about any model of the true counts."""
+"""The likelihood of a private release under any model of the true counts."""
 
 from discreet._inference._likelihoods.kinds import Likelihood as Likelihood
 from discreet._inference._likelihoods.kinds import Listed as Listed

@@ -1,23 +1,24 @@
-"""What the bridges to other libraries call: log P(z) and its slope at parameters, as plain arrays.
+"""The functions that the bridges to other libraries call: log P(z) and its gradient, as plain arrays.
 
-Cells stand alone (any shape, one number a cell) or share a public total (cells on the last axis). Where the
-values are known beforehand, cells are looked up in tables; the exact sums stand behind.
+Cells are independent (any shape, one number for each cell) or share a public total (cells on the last axis).
+Where the values are known beforehand, cells are looked up in tables; otherwise exact sums are computed.
 
-A sampler asks for the same cells at ever new parameters. For each cell, log P(z | λ) and its derivative by λ
-are smooth functions of one number, of v = 2√λ for Poisson rates and of v = 2√n·arcsin√p for binomial
-probabilities, in which they vary on a scale of one everywhere. They are interpolated at Chebyshev nodes on
-panels that are halved until the last coefficients are below 1e-11 of what matters, once; a look-up then costs
-some sixteen multiplications a cell, whatever the noise.
+A sampler asks for the same cells at many parameters. For each cell, log P(z | λ) and its derivative by λ are
+smooth functions of one number: v = 2√λ for Poisson rates, and v = 2√n·arcsin√p for binomial probabilities. On
+this scale they vary at the same speed everywhere. They are interpolated once at Chebyshev nodes, on panels
+halved until the last coefficients are negligible (below 1e-11). A look-up then costs about sixteen
+multiplications for each cell, whatever the noise.
 
 A public total (MATH §10): with the cells tilted by e^{sx} so that their means sum to n,
 
     log P(z | θ) = Σ log P(zᵢ | nθᵢeˢ) + n(eˢ − 1 − s) + log P_s(S = n) − log Poisson(n; n),
 
-and P_s(S = n) = (2πK₂)^{−½}(1 + c₁ + c₂ + c₃ + …) from the cumulants of the tilted cells, tabled too. What is
-left out is about 8·max(c₂², |c₃|^{4/3}): where that is above 1e-8, and for fewer than 32 cells, the law of
-the sum is transformed instead (:mod:`~discreet._inference._likelihoods.transform`), which is exact.
+and P_s(S = n) = (2πK₂)^{−½}(1 + c₁ + c₂ + c₃ + …) from the cumulants of the tilted cells, which are tabled
+too. The truncation error is about 8·max(c₂², |c₃|^{4/3}). Where that is above 1e-8, and for fewer than 32
+cells, the distribution of the sum is computed exactly by a Fourier transform instead
+(:mod:`~discreet._inference._likelihoods.transform`).
 
-Functions take the array module ``xp``, NumPy or JAX's.
+Functions take the array module ``xp``, NumPy's or JAX's.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ def unit(m: Any, order: int) -> Any:
 
 
 def _expansion(most: int) -> list[tuple[int, float, dict[int, int]]]:
-    """Terms of √(2πK₂)·P(S = n) up to an order: (order, coefficient, {j: power of ρⱼ = Kⱼ/K₂^{j/2}}).
+    """Return the terms of √(2πK₂)·P(S = n): (order, coefficient, {j: power of ρⱼ = Kⱼ/K₂^{j/2}}).
 
-    They are those of exp(Σ_{j≥3} ρⱼ(it)^j/j!) averaged over a standard normal t; ρⱼ counts as j − 2 halves.
+    They are those of exp(Σ_{j≥3} ρⱼ(it)^j/j!) averaged over a standard normal t; ρⱼ has order j − 2, in
+    halves.
     """
     terms = []
     for powers in product(*(range(2 * most // (j - 2) + 1) for j in range(3, 2 * most + 3))):
@@ -86,10 +88,10 @@ _EXPANSION = _expansion(3)
 
 @dataclass(frozen=True, eq=False)
 class CellTable:
-    """Functions of v for each of several cells, in columns: log P(z), then cumulants of the true count.
+    """Functions of v for several cells, in columns: log P(z), then cumulants of the true count.
 
-    That of order j stands in units of m(1 + m)^{j/2−1}, m the variance of the count before z is seen; that of
-    order 1 is E[x | z] less the mean before.
+    The cumulant of order j is in units of m(1 + m)^{j/2−1}, where m is the variance of the count before z is
+    seen. The one of order 1 is E[x | z] minus the prior mean.
     """
 
     start: FloatArray
@@ -105,7 +107,7 @@ class CellTable:
     """Larger rates are replaced by this one."""
 
     def at(self, xp: Any, parameter: Any, columns: int = 2) -> Any:
-        """The first columns at rates or probabilities, shape (…, cells); a new last axis for the columns."""
+        """Return the first columns at rates or probabilities of shape (…, cells), on a new last axis."""
         if self.sizes is None:
             v = 2 * xp.sqrt(xp.clip(parameter, 0.0, self.largest))
         else:
@@ -121,7 +123,7 @@ class CellTable:
         return c[..., 0, :] + t * later - last
 
     def log_prob(self, xp: Any, parameter: Any) -> tuple[Any, Any]:
-        """log P(z) of every cell, and its derivative by the rate or the probability."""
+        """Return log P(z) of each cell, and its derivative by the rate or the probability."""
         values = self.at(xp, parameter)
         if self.sizes is None:
             return values[..., 0], values[..., 1] / xp.sqrt(1 + parameter)
@@ -135,7 +137,7 @@ def given_total(
     """Return log P(z), E[x | z] and the expected error of both, for cells with a public total of 1 or more.
 
     ``shares`` sum to 1 over the last axis; ``cells`` has the cumulants up to :data:`CUMULANT_ORDERS`. The
-    caller adds the constant of noise that sums to zero.
+    caller adds the constant for noise that sums to zero.
     """
     rates = total * shares
 
@@ -238,7 +240,7 @@ def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -
 def interpolate(
     function: Callable[[IntArray, FloatArray], FloatArray], top: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Panels and Chebyshev coefficients of functions on [0, top], one for each entry, of several columns."""
+    """Return panels and Chebyshev coefficients of functions on [0, top], one for each column."""
     octaves = np.append(0.0, np.exp2(np.arange(1, 1 + max(1, math.ceil(math.log2(top.max()))))))
     which = np.repeat(np.arange(len(top)), len(octaves) - 1)
     low, high = (np.minimum(np.tile(part, len(top)), top[which]) for part in (octaves[:-1], octaves[1:]))
@@ -280,7 +282,7 @@ def plain(likelihood: Likelihood) -> bool:
 
 
 def independent(noise: Noise) -> Noise:
-    """The noise, if its cells are independent of each other."""
+    """Return the noise if its cells are independent, otherwise None."""
     if noise.together:
         raise InvalidInputError(
             f"{noise.name} noise sums to zero over its cells, so its cells are not independent; "
@@ -290,7 +292,7 @@ def independent(noise: Noise) -> Noise:
 
 
 def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[Any, Any]:
-    """log P(z) of every cell and its derivative by the rate, or by the probability where there is a size."""
+    """Return log P(z) of each cell and its derivative by the rate, or by the probability with a size."""
     values, sizes = np.asarray(z, dtype=np.float64), None if size is None else np.asarray(size, dtype=float)
     cells = np.broadcast_shapes(values.shape, noise.scale.shape, () if sizes is None else sizes.shape)
     shape = np.broadcast_shapes(np.shape(parameter), cells)
@@ -325,9 +327,9 @@ def sum_log_prob(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tupl
 def totals(
     xp: Any, noise: Noise, z: FloatArray, shares: Any, total: int, loop: Any, exact: Any
 ) -> tuple[Any, Any]:
-    """log P(z) of one row of values with a public total, and E[x | z].
+    """Return log P(z) of one row of values with a public total, and E[x | z].
 
-    ``exact`` gives both where memory does not hold the windows.
+    ``exact`` computes both where the windows do not fit in memory.
     """
     direct = _transform(pickle.dumps(noise), z.tobytes(), total)
 
@@ -359,7 +361,7 @@ def exact_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatAr
 
 
 def fast_totals(noise: Noise, z: Any, shares: Any, total: int) -> tuple[FloatArray, FloatArray]:
-    """Return what :func:`exact_totals` does by the expansion, or the transform, which are faster."""
+    """Return what :func:`exact_totals` does, faster: by the expansion or the transform."""
 
     def _row_totals(row: FloatArray, row_shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         return totals(np, noise, row, row_shares, total, until, partial(_invert, noise, total))

@@ -1,4 +1,4 @@
-"""log P(published | parameters) with the true counts summed out, its gradient, and the true counts."""
+"""log P(published | parameters) and its gradient with the true counts summed out, and draws of these."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _CELLS_AT_ONCE = 1 << 16
 
 
 class Likelihood(ABC):
-    """What a release says about the parameters of a model of the true counts.
+    """The likelihood of the parameters of a model of the true counts, given a release.
 
-    Parameters have the cells on their last axis; axes before it are draws, and answers keep them. The model
-    says which parameters it takes: ``shares`` where the total is public, ``rates`` where it is not.
+    Parameters have the cells on their last axis; earlier axes are draws, and results keep them. The model
+    names its parameters: ``shares`` where the total is public, ``rates`` where it is not.
     """
 
     model: Model
@@ -44,7 +44,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        """E[g(x) | published, parameters] for each g: flat, or of the shape of the parameters."""
+        """Return E[g(x) | published, parameters] for each g: flat, or of the shape of the parameters."""
 
     @abstractmethod
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray: ...
@@ -147,7 +147,9 @@ class Likelihood(ABC):
         return _join([self._draw(chunk, number, rng) for chunk in chunks], whole).astype(np.int64)
 
     def _chunks(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], list[Parameters]]:
-        """The shape of the draws, and parameters of shape (draws, k), a bounded number of draws at a time."""
+        """Yield the shape of the draws and parameters of shape (draws, k), a bounded number of draws at a
+        time.
+        """
         arrays = self.model.check(self.k, parameters)
         as_draws(arrays[0].size // self.k * size, self.k)
         flat, step = [array.reshape(-1, self.k) for array in arrays], self._at_once()
@@ -161,7 +163,7 @@ def _join(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class NoisyCells(Likelihood):
-    """Noise on every cell; the true counts are summed out one by one, or given their total."""
+    """Noise on each cell; the true counts are summed out cell by cell, or given their total."""
 
     values: FloatArray
     noise: Noise
@@ -186,7 +188,7 @@ class NoisyCells(Likelihood):
         return len(self.values)
 
     def under(self, model: Model) -> NoisyCells:
-        """The same published values under another model of the true counts."""
+        """Return the same published values under another model of the true counts."""
         return replace(self, model=model)
 
     @cached_property
@@ -237,10 +239,10 @@ class NoisyCells(Likelihood):
 
 @dataclass(frozen=True, eq=False)
 class RandomisedResponse(Likelihood):
-    """Every record reported its own level with probability ``keep`` and each other level equally often else.
+    """Each record reports its own level with probability ``keep``, otherwise another level at random.
 
-    Reported counts of shares θ are multinomial with shares Mθ, and those of rates are Poisson with rates Mλ:
-    closed forms. A true record of level i was reported as j with probability θᵢMⱼᵢ/(Mθ)ⱼ.
+    Reported counts are multinomial with shares Mθ, or Poisson with rates Mλ: closed forms. A record reported
+    as j truly has level i with probability θᵢMⱼᵢ/(Mθ)ⱼ.
     """
 
     values: FloatArray
@@ -305,7 +307,7 @@ MAX_LISTED = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Listed(Likelihood):
-    """For outputs that are no noisy counts: all true counts, and log P(what was published | each)."""
+    """Outputs that are not noisy counts: all possible true counts, and log P(published | each)."""
 
     rows: IntArray
     log_weight: FloatArray
@@ -327,7 +329,7 @@ class Listed(Likelihood):
         return int(self.rows.shape[1])
 
     def _weights(self, parameters: Parameters) -> Iterator[tuple[float, FloatArray]]:
-        """For each draw: log P(published), and the law of the true counts."""
+        """Return for each draw log P(published), and the distribution of the true counts."""
         x = self.rows.astype(np.float64)
         for draw in zip(*parameters, strict=True):
             law = self.model.law(*map(np.ascontiguousarray, draw))
@@ -358,7 +360,7 @@ class Listed(Likelihood):
 def likelihood(
     values: Any, noise: Noise | float, model: Model | None = None, *, total: Any = None
 ) -> Likelihood:
-    """The likelihood of published values; without a model, a multinomial of ``total`` or Poisson cells."""
+    """Return the likelihood of published values; by default a multinomial of ``total`` or Poisson cells."""
     array = as_values(values)
     if model is None:
         model = PoissonCells() if total is None else Multinomial(total)
@@ -368,7 +370,7 @@ def likelihood(
 
 
 def as_values(values: Any, gaps: bool = False) -> FloatArray:
-    """Published values as one row of finite numbers; with ``gaps`` NaN stands for None and empty text."""
+    """Return published values as one row of finite numbers; with ``gaps``, NaN for None and empty text."""
     try:
         numbers = [math.nan if v is None or v == "" else v for v in values] if gaps else values
         array = np.asarray(numbers, dtype=np.float64)
@@ -389,7 +391,7 @@ def check_private(mechanism: Mechanism) -> None:
 
 
 def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
-    """log P(published | shares) for n public: of noisy counts where there are some, else the listed law.
+    """Return log P(published | shares) for public n: of noisy counts, or of listed outputs.
 
     Where n is private the counts are PoissonCells, and the parameters are rates: shares times the expected n.
     """

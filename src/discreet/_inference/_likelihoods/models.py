@@ -1,4 +1,4 @@
-"""Models of the true counts: which parameters they take, and how the likelihood moves with them."""
+"""Models of the true counts: their parameters, and the gradient of the likelihood by these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Parameters = tuple[FloatArray, ...]
 
 @dataclass(frozen=True, eq=False)
 class Model(ABC):
-    """A law of the true counts of k cells. Parameters are arrays with the cells on the last axis."""
+    """A distribution of the true counts of k cells, with parameters that have the cells on the last axis."""
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]]
@@ -37,27 +37,29 @@ class Model(ABC):
 
     @abstractmethod
     def law(self, *parameters: FloatArray) -> CountLaw:
-        """The laws of the cells; where there is a total, the true counts are they given that total."""
+        """Return the distributions of the cells; with a total, the true counts follow them given that
+        total.
+        """
 
     def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
-        """log P(Σx = total) under separate cells, for each draw; parameters of shape (draws, k)."""
+        """Return log P(Σx = total) under independent cells for each draw; parameters of shape (draws, k)."""
         return np.zeros(len(parameters[0]))
 
     def means(self, *parameters: FloatArray) -> FloatArray:
-        """Expected counts of the cells; flat parameters."""
+        """Return expected counts of the cells, for flat parameters."""
         return parameters[0]
 
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
-        """Functions of x whose means given z, less :meth:`baseline`, are the gradient; flat parameters."""
+        """Return functions of x whose means given z, minus :meth:`baseline`, are the gradient."""
         mean = self.means(*parameters)
         return [lambda x, which: x - mean[which]]
 
     def baseline(self, *parameters: FloatArray) -> list[Any]:
-        """What is taken from those means."""
+        """Return what is subtracted from those means."""
         return [0.0] * len(self.parameters)
 
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:
-        """Arrays of one shape (…, cells), or an error that names the parameter."""
+        """Return arrays of one shape (…, cells), or raise an error that names the parameter."""
         if len(parameters) != len(self.parameters):
             raise InvalidInputError(f"a {self.name} model takes {', '.join(self.parameters)}")
         arrays = []
@@ -133,7 +135,9 @@ class Binomial(Model):
 
 
 class NegativeBinomial(Model):
-    """Independent counts with ``means`` and variance mean + mean²/dispersion; gradient by both logarithms."""
+    """Independent counts with ``means`` and variance mean + mean²/dispersion; gradient by the logs of
+    both.
+    """
 
     name: ClassVar[str] = "negative binomial"
     parameters: ClassVar[tuple[str, ...]] = ("means", "dispersions")

@@ -1,12 +1,13 @@
-"""Cells with a public total, exactly, as a function of arrays that NumPy and JAX both run.
+"""The exact likelihood of cells with a public total, for arrays of NumPy and of JAX.
 
 With λ = nθ and the cells tilted by e^{sx}, for any s,
 
     log P(z | θ) = log n!/nⁿ + Σ log Aᵢ − sn + log P_s(S = n),   Aᵢ = Σ_x (λᵢeˢ)ˣ/x! · P(zᵢ | x).
 
-The terms of each cell are listed in a window about the largest, the law of their sum S comes from one Fourier
-transform of each cell, and s is such that n is near the middle of it, so that no digit is lost. A window
-reaches to where Poisson's law alone has fallen by e^{−36} from the largest term, since noise is log-concave.
+The terms of each cell are listed in a window around the largest, and the distribution of their sum S comes
+from one Fourier transform of each cell. The tilt s puts n near the middle of that distribution, so that no
+digits are lost. A window ends where the Poisson distribution alone has fallen by e^{−36} from the largest
+term; the noise is log-concave.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _MOST_TRANSFORMED_COUNTS = 1 << 24
 
 
 def until(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
-    """A loop, as ``jax.lax.while_loop``."""
+    """Run a loop with the interface of ``jax.lax.while_loop``."""
     while going(state):
         state = step(state)
     return state
 
 
 class Transform:
-    """The cells whose values are z, with a public total."""
+    """The exact likelihood of noisy cells with values z and a public total."""
 
     def __init__(self, noise: Noise, z: FloatArray, total: int) -> None:
         self.noise, self.z, self.total = noise, np.asarray(z, dtype=np.float64), total
@@ -49,7 +50,7 @@ class Transform:
 
     @property
     def fits(self) -> bool:
-        """Whether memory holds the windows of one draw."""
+        """Whether the windows of one draw fit in memory."""
         tabled = self.total if self._straight else self.k * self.total
         return tabled <= _MOST_TABLED_COUNTS and self.k * self._period <= _MOST_TRANSFORMED_COUNTS
 
@@ -59,18 +60,18 @@ class Transform:
 
     @cached_property
     def _table(self) -> FloatArray:
-        """log P(z | x) at x = 0, …, n + 1; of straight noise at z alone."""
+        """log P(z | x) at x = 0, …, n + 1; only at z for noise that is log-linear on both sides."""
         z, scale = self.z[:, None], self._scale[:, None]
         return self.noise.log_prob(z, z if self._straight else np.arange(self.total + 2.0), scale)
 
     def _log_noise(self, xp: Any, x: Any) -> Any:
-        """log P(z | x) at counts of shape (…, cells, counts)."""
+        """Return log P(z | x) at counts of shape (…, cells, counts)."""
         if self._straight:
             return self._table - xp.abs(self.z[:, None] - x) / self._scale[:, None]
         return xp.asarray(self._table)[np.arange(self.k)[:, None], x]
 
     def _largest(self, xp: Any, log_rate: Any, loop: Any) -> Any:
-        """The count with the largest term of each cell, by bisection."""
+        """Return the count with the largest term of each cell, by bisection."""
 
         def step(state: Any) -> Any:
             low, high = state
@@ -83,7 +84,9 @@ class Transform:
         return loop(lambda state: xp.any(state[0] < state[1]), step, (low, low + self.total))[0]
 
     def _windows(self, xp: Any, log_rate: Any, loop: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Of each cell: the middle of its window, log A, the law in it, its mean from there, its variance."""
+        """Return for each cell its window's middle, log A, distribution, mean from the middle, and
+        variance.
+        """
         centre = self._largest(xp, log_rate, loop)
         half = self._reach(float(centre.max())) if xp is np else self._half  # JAX has one shape for all
         away = xp.arange(-half, half + 1)
@@ -100,7 +103,7 @@ class Transform:
         return centre[..., 0], top[..., 0] + xp.log(size), law, mean, variance
 
     def both(self, xp: Any, shares: Any, loop: Any = until) -> tuple[Any, Any]:
-        """log P(z) and E[x | z] at shares that sum to 1 over the last axis."""
+        """Return log P(z) and E[x | z] at shares that sum to 1 over the last axis."""
         n, total = self.total, float(self.total)
         if n == 0:
             alone = self._log_noise(np, np.zeros((self.k, 1), dtype=np.int64)).sum()

@@ -1,16 +1,19 @@
-"""What noisy sums say of the coefficients: the curvature is a latent positive matrix, all else is normal.
+"""The posterior given noisy sums: the curvature is a latent positive matrix, the rest is normal.
 
-At a point w the released sums are g̃ = g + e and Ã = A + E: g the score, A the curvature, e and E Gaussian
-noise of known size. With δ = β − w and φ the dispersion
+At a point w the released sums are g̃ = g + e and Ã = A + E: g is the score, A the curvature, and e and E are
+Gaussian noise of known size. With δ = β − w and the dispersion φ
 
-    g | β, A ~ N(Aδ, φA),   β ~ N(m, Λ),
+    g | β, A ~ N(Aδ, φA),   β ~ N(m, Λ).
 
-(with robust errors N(Aδ, B), B the sum of squared residuals times xx', released as A is and as unknown)
-so that β given A is normal in closed form, and what is left to be integrated is A, a positive matrix: its
-density is that of the noise, times that of g̃, times a law of A before anything is seen (:func:`row_law` and
-the eigenvalues' one, log-uniform down to the information of one record). Draws of A come from the noise's own
-law with weights, where these are even enough, and else from elliptical slices of it (Murray, Adams and MacKay
-2010). As noise vanishes A is Ã and the posterior that of an ordinary regression.
+With robust errors the score is N(Aδ, B), where B is the sum of xx' times squared residuals. B is latent too
+and is released with noise like A. Given A, β is normal in closed form, so only the positive matrix A is left
+to integrate. Its density is the product of the noise density, the density of g̃, and a prior:
+:func:`row_moments` for the entries, and a log-uniform distribution for the eigenvalues down to the
+information of one record.
+
+Draws of A come from the noise distribution with importance weights where these are even enough, and otherwise
+from elliptical slice sampling (Murray, Adams and MacKay 2010). As the noise vanishes, A tends to Ã and the
+posterior to that of an ordinary regression.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ _LEAST_SCALE = -math.log(64)
 
 
 class LastRound(NamedTuple):
-    """All rounds as one: where it looks, score, noise, curvature and Σr², in real units."""
+    """All rounds combined into one: the expansion point, score, noise, curvature and Σr², in real units."""
 
     point: FloatArray
     score: FloatArray
@@ -67,7 +70,7 @@ class LastRound(NamedTuple):
 
 
 class States(NamedTuple):
-    """Some curvatures with all that follows from each."""
+    """Several curvatures with the quantities computed from each."""
 
     log_density: FloatArray
     values: FloatArray
@@ -92,7 +95,7 @@ class NormalComponents(NamedTuple):
 
 @dataclass(frozen=True)
 class CurvatureDraws:
-    """Weighted draws: coefficients, dispersion, and the curvature's entry of the constant column."""
+    """Weighted draws of the coefficients, the dispersion, and the curvature's entry for the intercept."""
 
     draws: FloatArray
     weights: FloatArray
@@ -110,7 +113,7 @@ class CurvatureDraws:
 
 
 def symmetric(entries: FloatArray, size: int) -> FloatArray:
-    """Matrices from their upper triangles, the last axis."""
+    """Return symmetric matrices from their upper triangles, which are on the last axis."""
     matrices = np.zeros((*entries.shape[:-1], size, size))
     i, j = np.triu_indices(size)
     matrices[..., i, j] = entries
@@ -118,15 +121,15 @@ def symmetric(entries: FloatArray, size: int) -> FloatArray:
     return matrices
 
 
-def row_law(
+def row_moments(
     design: Design, records: float, weight: float, counted: bool, entries: FloatArray, variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and root of the covariance of a curvature's triangle given its noisy entries.
+    """Return the mean of a curvature's triangle given its noisy entries, and a root of the covariance.
 
-    Before they are seen, rows are those of a law about which nothing is known: moments of a Dirichlet process
-    of vanishing concentration on evenly spread records, n·E f with the covariance n²·Cov f, f the products of
-    the columns. It ties entries that are functions of each other, such as those of levels or powers, and
-    where the number of records is public and weights are 1 it fixes what does not depend on the records.
+    The prior of the rows is the limit of a Dirichlet process of vanishing concentration centred on evenly
+    spread records: the entries have mean n·E f and covariance n²·Cov f, where f are the products of the
+    columns. This ties entries that are functions of each other, such as those of levels or powers. Where the
+    number of records is public and the weights are 1, entries that do not depend on the records are fixed.
     """
     size = design.d
     i, j = np.triu_indices(size)
@@ -180,7 +183,9 @@ class LatentCurvature:
         self.per_record = weight * float(np.trace(design.second_moments)) / design.d
         if model.outputs == 1:
             fixed = counted and model.normal and seen.outer is None
-            self.mean, self.root = row_law(design, records, weight, fixed, entries, seen.curvature_variance)
+            self.mean, self.root = row_moments(
+                design, records, weight, fixed, entries, seen.curvature_variance
+            )
         else:
             i, j = np.triu_indices(self.size)
             self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
@@ -190,7 +195,7 @@ class LatentCurvature:
         if seen.outer is not None:
             spread = math.exp(self.log_dispersion[0])
             entries = seen.outer[np.triu_indices(self.size)]
-            self.outer_mean, self.outer_root = row_law(
+            self.outer_mean, self.outer_root = row_moments(
                 design, records, spread, False, entries, seen.outer_variance
             )
             self.outer_per_record = spread * self.per_record
@@ -207,13 +212,13 @@ class LatentCurvature:
         return self.seen.square_variance > 0
 
     def _levels(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
-        """The sums of the weights of all records, which are what the constant column has."""
+        """The sums of all records' weights, which are the curvature's entries for the intercept."""
         if self.constant is None or self.model.normal:
             return np.full(len(values), self.records * self.model.typical_weight)
         return np.asarray(np.einsum("ij,ij->i", values, vectors[:, self.constant] ** 2))
 
     def _dispersion(self) -> tuple[float, float]:
-        """About the mean and the deviation of log φ."""
+        """The approximate mean and standard deviation of log φ."""
         seen, n = self.seen, self.records
         if not self.disperses:
             return 0.0, 0.0
@@ -227,7 +232,9 @@ class LatentCurvature:
         return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
 
     def positive(self) -> tuple[FloatArray, FloatArray]:
-        """Eigenvalues and vectors of one estimate of the curvature, no value below its noise."""
+        """Return eigenvalues and eigenvectors of one estimate of the curvature, floored at the noise
+        level.
+        """
         return self._above(self.mean, max(self.noise * math.sqrt(self.size), self.per_record))
 
     def _above(self, mean: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
@@ -235,7 +242,7 @@ class LatentCurvature:
         return np.maximum(values, least), vectors
 
     def states(self, x: FloatArray) -> States:
-        """What follows from each curvature, given as coordinates in the noise's own law."""
+        """Compute the states of curvatures given as coordinates in the noise distribution."""
         size = self.root.shape[1]
         matrices = size + self.outer_root.shape[1]
         values, vectors = np.linalg.eigh(symmetric(self.mean + x[:, :size] @ self.root.T, self.size))
@@ -260,7 +267,10 @@ class LatentCurvature:
         scale: FloatArray | None = None,
         outer: FloatArray | None = None,
     ) -> States:
-        """``scale``: of the prior of all but constant columns; ``outer`` takes the place of φA."""
+        """Compute the states of curvatures.
+
+        ``scale`` multiplies the prior of all columns but constant ones; ``outer`` replaces φA.
+        """
         seen = self.seen
         log = correction - np.log(np.maximum(values, 0.0) + self.per_record).sum(axis=1)
         bad = values[:, 0] <= 0
@@ -316,7 +326,7 @@ class LatentCurvature:
         moved: FloatArray,
         covariance: FloatArray,
     ) -> FloatArray:
-        """log p(Σr² | g̃, A, φ), and the law of φ before."""
+        """Return log p(Σr² | g̃, A, φ), and the distribution of φ before Σr² is seen."""
         seen = self.seen
         if not self.model.normal:
             level = self._levels(values, vectors)
@@ -344,12 +354,14 @@ class LatentCurvature:
         return np.asarray(np.where(dispersion > 1.5, -np.inf, log + np.log(dispersion) / 2))
 
     def estimate(self) -> tuple[States, float]:
-        """What follows from one estimate of the curvature, and the sum of weights there."""
+        """Compute the state of one estimate of the curvature, and the sum of weights there."""
         state = self._estimate_state()
         return state, float(self._levels(state.values, state.vectors)[0])
 
     def sample(self, seed: int = 0) -> CurvatureDraws:
-        """Draws of everything, from a fixed seed: the noise's own law with weights, else slices of it."""
+        """Draw everything from a fixed seed: from the noise distribution with weights, or by slice
+        sampling.
+        """
         generator = np.random.default_rng(seed)
         free = self.root.shape[1] + self.outer_root.shape[1] + self.disperses + self.learned
         if self.size > MOST_LATENT:
@@ -372,7 +384,9 @@ class LatentCurvature:
         return self.compute_states(values[None], vectors[None], dispersion, np.zeros(1), scale)
 
     def _many(self) -> States:
-        """One estimate, with the error of the curvature times how far coefficients are counted as noise."""
+        """Draw around one estimate, counting the curvature's error times the coefficients' distance as
+        noise.
+        """
         seen = self.seen
         for _ in range(3):
             state = self._estimate_state()
@@ -384,7 +398,7 @@ class LatentCurvature:
         return state
 
     def _slices(self, x: FloatArray, log: FloatArray, generator: np.random.Generator) -> States:
-        """Elliptical slices, of several chains at once."""
+        """Draw by elliptical slice sampling, several chains at once."""
         chains = min(_CHAINS, max(12, 60_000 // self.size**2))
         good = np.flatnonzero(np.isfinite(log))
         if len(good):
@@ -418,7 +432,7 @@ class LatentCurvature:
         return self.states(np.concatenate(points))
 
     def _start(self, free: int) -> FloatArray:
-        """Coordinates of a positive curvature: the estimate, and more of it where that is cut off."""
+        """Return coordinates of a positive curvature: the estimate, raised where it is floored."""
         i, j = np.triu_indices(self.size)
         laws = [(self.mean, self.root, self.positive())]
         if self.seen.outer is not None:
@@ -476,7 +490,9 @@ class LatentCurvature:
 
 
 def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """P(|r| < clip), the slope of E clip(r), and second and fourth moments of clip(r), of a normal r."""
+    """Return P(|r| < clip), the slope of E clip(r), and the second and fourth moments of clip(r), r
+    normal.
+    """
     k = np.minimum(clip / np.sqrt(variance), 40.0)  # beyond it nothing is clipped
     inside = erf(k / math.sqrt(2))
     density = np.exp(-k * k / 2) / math.sqrt(2 * math.pi)

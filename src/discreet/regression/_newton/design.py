@@ -1,9 +1,9 @@
-"""What a regression asks, fixed before any data: columns of whole numbers, from public tables.
+"""The public design of a regression: columns of whole numbers, read from public tables.
 
-A formula is evaluated on *public* points only: the points of the grid between declared bounds, and declared
-levels. Each column of the model is a product of functions of one variable each; these become tables of whole
-numbers, one entry per code of the variable. What a record's row is follows from its codes by looking up,
-multiplying and cutting off: integer arithmetic, equal on every engine, with nothing learned from the data.
+A formula is evaluated only at *public* points: the grid points between declared bounds, and declared levels.
+Each column of the model is a product of functions of one variable each. These functions become tables of
+whole numbers with one entry for each code of the variable. A record's row follows from its codes by look-up,
+multiplication and truncation: integer arithmetic, equal on every engine, with nothing learned from the data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PROBES = 1024
 
 @dataclass(frozen=True)
 class Variable:
-    """A column of the data, and what was declared about it: bounds, or levels."""
+    """A column of the data and its declaration: bounds or levels."""
 
     name: str
     coder: Coder
@@ -51,7 +51,7 @@ class Variable:
         return isinstance(self.coder, Grid)
 
     def values(self, codes: npt.NDArray[np.integer[Any]]) -> Any:
-        """What the codes stand for: numbers, or a categorical column of pandas."""
+        """The values of the codes: numbers, or a categorical column of pandas."""
         import pandas as pd
 
         if isinstance(self.coder, Grid):
@@ -61,14 +61,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the rows: the product of tables over codes, each in steps of 2⁻ᵘ, cut to that step."""
+    """One column of the rows: a product of tables over codes, truncated to multiples of 2⁻ᵘ."""
 
     name: str
     factors: tuple[tuple[int, tuple[int, ...]], ...]
     """Positions of variables, with the table of each; none for the intercept."""
 
     def reach(self, bits: int) -> int:
-        """The largest size of an entry."""
+        """The largest absolute value of an entry."""
         size = 1 << bits
         for _, table in self.factors:
             size = size * max(max(table), -min(table)) >> bits
@@ -117,12 +117,12 @@ class Design:
 
     @cached_property
     def reach(self) -> FloatArray:
-        """The largest size of each entry of a row."""
+        """The largest absolute value of each entry of a row."""
         return np.array([column.reach(self.bits) for column in self.columns], dtype=np.float64)
 
     @cached_property
     def resolution(self) -> FloatArray:
-        """How much a step of the grids, or rounding, moves each entry of a scaled row; 0 of a constant."""
+        """How far a grid step or rounding moves each entry of a scaled row; 0 for a constant."""
         steps = [
             sum(
                 int(np.abs(np.diff(table)).max(initial=0)) if self.variables[v].numeric else 1
@@ -134,7 +134,7 @@ class Design:
 
     @property
     def plain(self) -> tuple[bool, ...]:
-        """Whether a column is one number or an indicator of a level, in no other term."""
+        """Return whether each column is a number or a level's indicator that occurs in no other term."""
         variables = [[v for v, _ in column.factors] for column in self.columns]
         used = Counter(v for indices in variables for v in indices)
         shared = {v for indices in variables if len(indices) > 1 for v in indices}
@@ -147,7 +147,7 @@ class Design:
 
     @cached_property
     def _tables(self) -> list[list[tuple[int, IntArray]]]:
-        """The factors of each column, as arrays; equal tables are one."""
+        """The factors of each column as arrays; equal tables share one array."""
         arrays: dict[int, IntArray] = {}
         return [
             [
@@ -158,7 +158,9 @@ class Design:
         ]
 
     def rows(self, codes: Sequence[IntArray], number: int) -> IntArray:
-        """The integer rows of records from the codes of their variables, none longer than ``norm``."""
+        """Compute the integer rows of records from the codes of their variables, none longer than
+        ``norm``.
+        """
         rows = np.empty((number, self.d), dtype=np.int64, order="F")
         for j, factors in enumerate(self._tables):
             entry: Any = self.unit
@@ -169,11 +171,11 @@ class Design:
         return shorten_rows(rows, self.norm)
 
     def scale_rows(self, codes: Sequence[IntArray]) -> FloatArray:
-        """Rows in real units, of a formula that has columns."""
+        """Compute rows in real units for a formula that has columns."""
         return self.rows(codes, len(codes[0])) / self.unit
 
     def spread(self, norm: int) -> Design:
-        """The same for rows of at most this length, with the moments of evenly spread records."""
+        """Compute the second moments of evenly spread records, for rows of at most this length."""
         shortened = replace(self, norm=norm)
         rows = shortened.probes(4096)
         return replace(shortened, second_moments=rows.T @ rows / len(rows))
@@ -185,8 +187,7 @@ class Design:
         return self.rows(codes, number) / self.unit
 
     def ranges(self) -> FloatArray:
-        """From the least to the largest value of each of the formula's columns, 1 of a constant: at the ends
-        of what is declared and between."""
+        """The range of each column of the formula, at the declared ends and between; 1 for a constant."""
         generator = np.random.default_rng(0)
         codes = []
         for variable in self.variables:
@@ -200,7 +201,9 @@ class Design:
         return np.where(reach > 1e-3 * np.abs(values).max(axis=0), rounded, 1.0)
 
     def nearest(self, values: FloatArray) -> FloatArray:
-        """Scaled rows of records given as numbers, a column for each variable, none of them missing."""
+        """Return scaled rows of records given as numbers, one column for each variable, without missing
+        values.
+        """
         codes = []
         for variable, column in zip(self.variables, values.T, strict=True):
             coder = variable.coder
@@ -211,12 +214,12 @@ class Design:
 
 
 def truncate(values: IntArray, divisor: Any) -> IntArray:
-    """The quotient without its fraction: towards zero, as engines divide whole numbers."""
+    """Return the quotient rounded towards zero, as SQL engines divide whole numbers."""
     return np.asarray(np.sign(values) * (np.abs(values) // divisor), dtype=np.int64)
 
 
 def shorten_rows(rows: IntArray, norm: int) -> IntArray:
-    """Rows whose integer length is above ``norm`` shrunk, towards zero, to one that is not.
+    """Shrink rows whose integer length is above ``norm`` to at most ``norm``, rounding towards zero.
 
     With s = ⌊√N⌋ + 1 in doubles, N < 2⁵² the squared length, s > √N, so |x·norm/s| has length below norm.
     """
@@ -238,11 +241,11 @@ def design(
     other: Mapping[str, Any] | None = None,
     norm: float | None = None,
 ) -> Design:
-    """The design of a formula for declared bounds and levels.
+    """Return the design of a formula for declared bounds and levels.
 
-    ``missing`` says by column what counts for a missing value: ``"exclude"`` leaves the record out, else a
-    value within the bounds, or a level; ``other`` the level of values that are not declared. ``norm``
-    shortens rows, of columns scaled to [−1, 1], to that length; without it none is.
+    For each column, ``missing`` says how a missing value counts: ``"exclude"`` leaves the record out; a
+    number within the bounds, or a level, takes its place. ``other`` names the level of undeclared values.
+    With ``norm``, rows of columns scaled to [−1, 1] are shortened to that length.
     """
     bounds, levels, missing, other = (dict(declared or {}) for declared in (bounds, levels, missing, other))
     if isinstance(formula, str) and formula.count("~") == 1:
@@ -311,7 +314,7 @@ def variable(
     role: str | None = None,
     other: Mapping[str, Any] | None = None,
 ) -> Variable:
-    """A declared column; ``role`` is the family of a response."""
+    """Return a declared column as a variable; ``role`` is the model family if it is the response."""
     rule = missing.get(name)
     value = None if rule == EXCLUDE else rule
     if role in ("binomial", "multinomial") and name not in levels:
@@ -343,7 +346,7 @@ def variable(
 
 
 def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
-    """The response, the other columns in the order of their first use, and the right side."""
+    """Return the response, the other columns in the order of first use, and the right side of the formula."""
     try:
         from formulaic import Formula
     except ImportError:
@@ -406,7 +409,7 @@ _Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArra
 
 
 def _factor(right: Any, variables: Sequence[Variable]) -> _Factored:
-    """The columns of the formula as products of one-variable tables, scaled."""
+    """Return the columns of the formula as scaled products of tables of one variable each."""
     terms = [[str(factor.expr).strip("`") for factor in term.factors] for term in right]
     grids = [variable.coder for variable in variables if isinstance(variable.coder, Grid)]
     if len(grids) < len(variables) or terms != [["1"], *([variable.name] for variable in variables)]:
@@ -495,8 +498,11 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
 def _scalings(
     factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
 ) -> Iterator[list[list[tuple[int, FloatArray]]]]:
-    """Factors that are to span the columns of the formula, the best first: orthogonal functions of each
-    variable for evenly spread values, then its own ones between −1 and 1, moved and not."""
+    """Yield bases for the columns of the formula, the best first.
+
+    First come functions of each variable that are orthogonal for evenly spread values, then the variable's
+    own functions between −1 and 1, centred and uncentred.
+    """
     yield _orthogonal(factors, variables)
     for scale in (_centre, lambda table: table / np.abs(table).max()):
         yield [[(v, scale(table)) for v, table in parts] for parts in factors]
@@ -505,11 +511,11 @@ def _scalings(
 def _orthogonal(
     factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
 ) -> list[list[tuple[int, FloatArray]]]:
-    """The functions of each variable made orthogonal to a constant and to each other, in their order.
+    """Orthogonalise the functions of each variable against a constant and each other, in order.
 
-    Powers of a number become Legendre's polynomials, and levels the corners of a simplex: the noise on sums
-    follows the longest row, and with it says the more of a coefficient the rounder the rows lie. Functions of
-    numbers have the largest size 1, those of levels together the length 1.
+    Powers of a number become Legendre polynomials, and levels the corners of a simplex. The noise on sums
+    follows the longest row, so sums say more about a coefficient the more spherical the cloud of rows is.
+    Functions of numbers are scaled to a largest value of 1, those of levels together to length 1.
     """
     functions: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
     columns: list[list[tuple[int, FloatArray]]] = []
@@ -541,7 +547,7 @@ def _orthogonal(
 
 
 def _centre(table: FloatArray) -> FloatArray:
-    """A table moved and stretched to [−1, 1], or left as it is if an indicator of one of many."""
+    """Return a table centred and stretched to [−1, 1], unchanged if it indicates one of many levels."""
     low, high = float(table.min()), float(table.max())
     if high == low:
         return np.ones_like(table)
@@ -556,14 +562,14 @@ def _longest(factored: _Factored) -> float:
 
 
 def _longest_squared(columns: Sequence[Column], bits: int) -> int:
-    """A bound on the integer squared length of a row: entries are cut towards zero."""
+    """Bound the squared integer length of a row, whose entries are truncated towards zero."""
     whole = [[(v, np.asarray(table, dtype=np.float64)) for v, table in column.factors] for column in columns]
     others = [column for column in columns if len(column.factors) != 1]
     return round(_alone(whole)[0]) + sum(column.reach(bits) ** 2 for column in others)
 
 
 def _alone(columns: Iterable[Sequence[tuple[int, FloatArray]]]) -> tuple[float, list[Any]]:
-    """Of columns of one variable, Σ over variables of their largest sum of squares; and the other columns."""
+    """Return the largest sum of squares of columns of one variable, summed over variables, and the rest."""
     squares: dict[int, Any] = {}
     others = []
     for parts in columns:

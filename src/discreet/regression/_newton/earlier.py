@@ -1,4 +1,4 @@
-"""Regressions that discreet 0.2 released: read and shown, without the estimates of an engine that is gone."""
+"""Regressions released by discreet 0.2: they are read and shown, but their estimates are not recomputed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = ("question", "guarantee", "n", "reached", "rounds", "private", "version
 
 @dataclass(frozen=True, repr=False)
 class EarlierFit(Answer):
-    """What was asked, promised and released by a regression of 0.2."""
+    """The question, guarantee and released sums of a regression of version 0.2."""
 
     format: ClassVar[str] = "discreet/regression"
     label: ClassVar[str] = "coefficient"
@@ -36,7 +36,7 @@ class EarlierFit(Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Self:
-        """Read what 0.2 wrote: a question, a guarantee and rounds of sums."""
+        """Read a document of version 0.2: a question, a guarantee and rounds of sums."""
         asked = content["question"]
         if not all(isinstance(asked[name], str) for name in ("formula", "family")):
             raise ValueError("its question has no formula or no family")
@@ -47,15 +47,15 @@ class EarlierFit(Answer):
         return cls(stated if private else Guarantee(None, basis="a simulation: not private"), dict(content))
 
     def cost(self) -> Guarantee:
-        """The stated one: which noise was enough for these sums is no longer computed."""
+        """Return the stated guarantee; the noise that these sums need is no longer computed."""
         return self.guarantee
 
     def rows(self, level: float = 0.95) -> list[Row]:
-        """No row: no estimate is computed here."""
+        """Return no rows, because no estimate is computed."""
         return []
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
-        """Refused: no estimate is computed here."""
+        """Raise an error, because no estimate is computed."""
         raise InvalidInputError("the coefficients of a regression of discreet 0.2 are drawn by that version")
 
     @property
@@ -63,7 +63,7 @@ class EarlierFit(Answer):
         return (_NO_ESTIMATES,)
 
     def words(self) -> Words:
-        """What was asked."""
+        """Describe the question."""
         asked = self.released["question"]
         stamp = "Private" if self.is_private else "NOT PRIVATE (from a seed):"
         return Words(

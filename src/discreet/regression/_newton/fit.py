@@ -87,7 +87,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Regression:
-    """What is asked, all of it public and fixed before the data: see :func:`discreet.regress`."""
+    """The public question of a regression, fixed before the data are read: see :func:`discreet.regress`."""
 
     formula: str
     family: str
@@ -135,10 +135,10 @@ class Regression:
 
     @cached_property
     def design(self) -> Design:
-        """The design; where descent is to predict levels, with rows of no more than their typical length.
+        """The design; for predictions by descent, rows are shortened to their typical length.
 
-        A row that is shortened as a whole, its intercept included, is on the same side, and the noise follows
-        the longest: √3 times less of it for numbers that spread evenly.
+        A row shortened as a whole, intercept included, keeps its side of the boundary. The noise follows the
+        longest row, so it is up to √3 times smaller for evenly spread numbers.
         """
         unshortened = design(
             self.formula,
@@ -167,7 +167,9 @@ class Regression:
 
     @cached_property
     def response_scale(self) -> tuple[float, float]:
-        """The middle and half the width of the bounds of numbers, which are scaled to [−1, 1]; else 0, 1."""
+        """The middle and half-width of a numeric response's bounds, which map to [−1, 1]; otherwise 0 and
+        1.
+        """
         coder = self.design.response.coder
         if not (self.model.normal and isinstance(coder, Grid)):
             return 0.0, 1.0
@@ -225,7 +227,7 @@ class Regression:
         return wide.with_declared(back, units.offset, declared)
 
     def setting(self, n: int | None) -> PublicSetting:
-        """The setting of the rounds for a dataset of n records, if that number is public."""
+        """Return the setting of the rounds for n records, where n is public."""
         prior, people = self.scaled_prior(), self.per_person or 1
         return PublicSetting(
             self.design,
@@ -241,20 +243,20 @@ class Regression:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the number of records that enter is public, and so in the answer."""
+        """Whether the number of records used is public, and so part of the answer."""
         return self._has_public_size(self.design)
 
     def _has_public_size(self, design: Design) -> bool:
-        """Whether the number of records that enter is public: no add/remove, and none is left out."""
+        """Whether the number of records used is public: not under add-remove, nor if some are left out."""
         return not self.hides_size and not design.excludes
 
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
-        """The answer for some data; ``source`` other than the system's makes it no private one."""
+        """Compute the answer for some data; with a ``source`` other than the system's it is not private."""
         with read(self.design, data, person, self.per_person) as records:
             return self.fit_records(records, source)
 
     def fit_records(self, records: RecordSource, source: Source = OS_ENTROPY) -> Fit:
-        """The answer for records that were read already."""
+        """Compute the answer for records that were read already."""
         if not self.hides_size:
             if not records.n:
                 raise DataError("the data are empty: there is no record")
@@ -271,7 +273,7 @@ class Regression:
         return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values that :meth:`from_dict` reads."""
+        """Return JSON values that :meth:`from_dict` reads."""
         fields = fields_as_json(self)
         fields["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
         fields["levels"] = {name: list(values) for name, values in self.levels.items()}
@@ -279,7 +281,7 @@ class Regression:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Regression:
-        """Read :meth:`to_dict`, each part within its bounds."""
+        """Read the result of :meth:`to_dict`, checking each part."""
         fields = dict(content)
         for name in ("bounds", "prior"):
             pairs = fields.get(name, {}).items()
@@ -322,7 +324,7 @@ def regression(
     missing: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Regression:
-    """The question of :func:`discreet.regress`, checked, without data."""
+    """Return the checked question of :func:`discreet.regress`, without data."""
     for name, declared in (
         ("bounds", bounds),
         ("levels", levels),
@@ -378,7 +380,7 @@ def regression(
 
 @dataclass(frozen=True)
 class Prediction:
-    """Means of the response by record, with the ends of an interval at ``level`` for each mean."""
+    """Mean responses of records, each with an interval at ``level``."""
 
     mean: FloatArray
     low: FloatArray
@@ -392,10 +394,10 @@ def as_level(level: Any) -> float:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Fit(Bridged, Answer):
-    """The posterior of a regression's coefficients given private sums: what may be published.
+    """The posterior of a regression's coefficients given private sums; it may be published.
 
-    Arrays are in the order of ``names`` and in the units of the formula's columns. ``warnings`` is empty
-    where the intervals are to be trusted; it depends on released values only.
+    Arrays follow the order of ``names``, in the units of the formula's columns. ``warnings`` says why
+    intervals may not hold; it depends on released values only, and is empty where there is no reason.
     """
 
     format: ClassVar[str] = "discreet/regression"
@@ -434,8 +436,8 @@ class Fit(Bridged, Answer):
     def likelihood(self) -> MixtureLikelihood:
         """Return the likelihood log P(published | coefficients), for a model of your own.
 
-        The curvature and the dispersion are integrated out by the draws of the posterior, of which each has a
-        normal distribution of the coefficients; the prior of this fit is divided out.
+        The curvature and the dispersion are integrated out over the posterior draws: given each draw the
+        coefficients are normal. The prior of this fit is divided out.
 
         Returns
         -------
@@ -464,12 +466,14 @@ class Fit(Bridged, Answer):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Why the intervals may be off, as far as released values tell; none where they are to be trusted."""
-        return doubts(self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ()))
+        """Why the intervals may not hold, judged from released values; empty where there is no reason."""
+        return reliability_warnings(
+            self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ())
+        )
 
     @property
     def records(self) -> float:
-        """The number of records: public, or as far as the released sums tell."""
+        """The number of records: public, or estimated from the released sums."""
         return float(self.n or self.outcome.posterior.records)
 
     @property
@@ -478,7 +482,7 @@ class Fit(Bridged, Answer):
 
     @property
     def guarantee(self) -> Guarantee:  # type: ignore[override]
-        """What is promised about everything in it."""
+        """The guarantee of everything in the answer."""
         return self.question.guarantee if self.private else Guarantee(None, basis="a simulation: not private")
 
     def covariance(self) -> FloatArray:
@@ -486,7 +490,7 @@ class Fit(Bridged, Answer):
         return self.posterior.covariance
 
     def noise_share(self) -> FloatArray:
-        """How much of each coefficient's variance comes from the privacy noise."""
+        """The share of each coefficient's variance that comes from the privacy noise."""
         return np.clip(1 - np.diag(self.posterior.noise_free) / self.posterior.std() ** 2, 0.0, 1.0)
 
     def sigma(self, level: float = 0.95) -> tuple[float, float, float]:
@@ -512,9 +516,10 @@ class Fit(Bridged, Answer):
         return float(middle[0]), float(low[0]), float(high[0])
 
     def dispersion(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return the variance of counts over their mean, given the columns: 1 for a Poisson distribution.
+        """Return the variance of counts divided by their mean, given the columns: 1 for a Poisson
+        distribution.
 
-        The intervals of the coefficients allow for what is certainly above 1.
+        The intervals of the coefficients allow for overdispersion that is beyond doubt.
 
         Parameters
         ----------
@@ -569,20 +574,20 @@ class Fit(Bridged, Answer):
         return self._through(rows @ centre.T if outputs > 1 else rows @ centre[0])
 
     def _through(self, predictor: FloatArray) -> FloatArray:
-        """The inverse link, in the units of the response."""
+        """Apply the inverse link, in the units of the response."""
         middle, half = self.question.response_scale
         return middle + half * self.question.model.mean(predictor)
 
     def _draws(self, number: int) -> FloatArray:
-        """Draws of the scaled coefficients from their posterior: what was released, and a fixed seed."""
+        """Draws of the scaled coefficients from their posterior, with a fixed seed."""
         law = self.outcome.posterior
         return law.draws[np.random.default_rng(0).choice(len(law.draws), number, p=law.weights)]
 
     def effects(self, level: float = 0.95) -> list[Row]:
-        """Return average marginal effects: by how much the mean response changes per unit of a column.
+        """Return average marginal effects: how much the mean response changes per unit of a column.
 
-        The mean slope of the response is what the released curvature has for the constant column, divided
-        by the number of records.
+        The mean slope of the response is the released curvature's entry for the intercept, divided by the
+        number of records.
 
         Parameters
         ----------
@@ -625,7 +630,7 @@ class Fit(Bridged, Answer):
         return [Row(name, *row) for name, row in zip(self.names, numbers.tolist(), strict=True)]
 
     def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
-        """Odds or rate ratios, with the same intervals."""
+        """Return odds ratios or rate ratios with their intervals."""
         ratio = self.question.model.ratio
         if ratio is None:
             return {}
@@ -634,12 +639,12 @@ class Fit(Bridged, Answer):
 
     @property
     def slopes(self) -> list[int]:
-        """Which coefficients are drawn: not intercepts, beside which the others would be too small to see."""
+        """Return which coefficients to plot: all but intercepts, whose scale would hide the others."""
         slopes = [j for j, name in enumerate(self.names) if "Intercept" not in name]
         return slopes or list(range(len(self.names)))
 
     def figure(self, level: float = 0.95) -> Figure:
-        """The slopes on one axis; times the declared ranges of the columns where these differ tenfold."""
+        """Plot the slopes on one axis, multiplied by the declared ranges where these differ tenfold."""
         rows, ranges = self.rows(level), self.question.units.ranges
         drawn = self.slopes
         if max(ranges[drawn]) > 10 * min(ranges[drawn]):
@@ -648,7 +653,7 @@ class Fit(Bridged, Answer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The number of records, σ of a gaussian model, and how the intervals are to be taken."""
+        """Return the number of records, σ of a Gaussian model, and how to read the intervals."""
         asked = self.question
         about = min(self.records, math.inf if asked.n is None else asked.n)
         size = f"n = {self.n:,}" if self.n is not None else f"About {about:,.0f} records (private)"
@@ -665,7 +670,7 @@ class Fit(Bridged, Answer):
         return tuple(notes)
 
     def words(self) -> Words:
-        """What was fitted, and how it is to be taken."""
+        """Describe what was fitted and how to read it."""
         asked = self.question
         stamp = "Private" if self.private else "NOT PRIVATE (from a seed):"
         declared = "; ".join(f"{name}: {low:g} to {high:g}" for name, (low, high) in asked.bounds.items())
@@ -681,7 +686,7 @@ class Fit(Bridged, Answer):
         )
 
     def content(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return the answer as JSON values."""
         return {
             "question": self.question.to_dict(),
             "guarantee": self.guarantee.to_dict(),
@@ -709,7 +714,7 @@ class Fit(Bridged, Answer):
 
     @classmethod
     def from_json(cls, text: str) -> Any:
-        """Read a document; one of 0.2 is read without its estimates."""
+        """Read a document; one of version 0.2 is read without its estimates."""
         document = parse(text)
         content = document.get("release")
         columns = content.get("columns") if isinstance(content, Mapping) else None
@@ -718,7 +723,7 @@ class Fit(Bridged, Answer):
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Fit:
-        """Reads :meth:`content`; what the guarantee says must be what the question promises."""
+        """Read the result of :meth:`content`; the guarantee must match the question."""
         question, reached = content["question"], content["reached"]
         if content.get("columns") != _SCALES.get(question["family"], "orthogonal"):
             raise ValueError(
@@ -746,7 +751,7 @@ class Fit(Bridged, Answer):
         return read
 
     def check_parts(self) -> None:
-        """The number of records and the rounds are those of the question, and so is their noise."""
+        """Check that the number of records, the rounds and their noise match the question."""
         asked = self.question
         if (self.n is not None) is not asked.is_counted:
             raise ValueError(
@@ -772,7 +777,9 @@ class Fit(Bridged, Answer):
         super().check_parts()
 
     def cost(self) -> Guarantee:
-        """What the noise of its rounds costs one record; of descent, what its question's noise does."""
+        """Return the guarantee that follows from the noise of the rounds, or from the question for
+        descent.
+        """
         asked = self.question
         spent = sum(
             (round_cost(asked.model, asked.design, turn, asked.relation) for turn, _ in self.rounds),
@@ -813,10 +820,12 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
 _BENT = 0.4
 
 
-def doubts(names: Sequence[str], law: Posterior, seen: bool, declared: Sequence[str] = ()) -> tuple[str, ...]:
-    """Why intervals may be off, as far as released values tell; none where they are to be trusted.
+def reliability_warnings(
+    names: Sequence[str], law: Posterior, seen: bool, declared: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return why intervals may not hold, judged from released values; empty where there is no reason.
 
-    A prior that is ``declared`` may decide: it is not told.
+    A prior that was ``declared`` may dominate, and is not reported.
     """
     if not seen:
         return (
@@ -844,7 +853,7 @@ def doubts(names: Sequence[str], law: Posterior, seen: bool, declared: Sequence[
 
 
 def _times(row: Row, factor: float) -> Row:
-    """A coefficient times the range of its column."""
+    """Name a coefficient multiplied by the range of its column."""
     name = row.name if math.isclose(factor, 1) else f"{row.name} × {factor:,.7g}"
     sd, low, high = (factor * (part or 0.0) for part in (row.sd, row.low, row.high))
     return Row(name, factor * row.mean, sd, low, high)

@@ -1,8 +1,8 @@
-"""Formulas before anything is evaluated: a whitelist of what may stand in one, and bounds on its size.
+"""Checks of a formula before it is evaluated: a list of allowed operations, and bounds on its size.
 
-A formula may be a stranger's, in a document. Its operators are expanded here as sets of factors, with a bound
-at every step, so that ``(a + b + …)**20`` is refused before a library multiplies it out; Python in it may
-consist of a few kinds of nodes, with bounds on powers, knots and numbers.
+A formula may come from a stranger's document. Its operators are expanded here as sets of factors with a bound
+at every step, so that ``(a + b + …)**20`` is refused before a library multiplies it out. Python code in a
+formula may use only a few kinds of syntax, with bounds on powers, knots and numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FUNCTIONS = {"C", "I", *_CONTRASTS, *_SPLINES, *_MATHS, *_NUMPY}
 
 
 class _Reader:
-    """The right side of a formula, token by token; recursion is by brackets only, and bounded."""
+    """A parser of the right side of a formula; only brackets recurse, and their depth is bounded."""
 
     def __init__(self, text: str) -> None:
         self.tokens = list(_tokens(text))
@@ -126,7 +126,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the bracket that opens at ``at`` is closed; brackets in quoted text do not count."""
+    """Return where the bracket that opens at ``at`` closes; brackets in quoted text do not count."""
     depth, quote = 0, ""
     for place in range(at, len(text)):
         sign = text[place]
@@ -157,7 +157,7 @@ def _product(first: Terms, second: Terms) -> Terms:
 
 
 def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tuple[int, int]:
-    """Refuse a formula that is too large to be evaluated, or has in it what does not belong there.
+    """Refuse a formula that is too large to evaluate, or that contains anything not allowed.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tupl
 
 
 def _width(factor: str, levels: Mapping[str, Any]) -> tuple[int, int]:
-    """How many columns a factor has at least, and at most."""
+    """Return the fewest and the most columns of a factor."""
     if not factor.endswith(")") or factor in levels:
         number = int(levels.get(factor, 1))
         return max(1, number - (factor in levels)), number
@@ -210,7 +210,7 @@ def _width(factor: str, levels: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def check_call(text: str) -> tuple[list[str], int]:
-    """The columns in a piece of Python of a formula, and how many columns it makes of one number."""
+    """Return the columns that a Python term of a formula uses, and how many columns it makes of a number."""
     try:
         body = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -224,11 +224,11 @@ def check_call(text: str) -> tuple[list[str], int]:
 
 
 class _Refused(ValueError):
-    """Why a piece of Python may not stand in a formula."""
+    """The reason why a Python term may not stand in a formula."""
 
 
 def _check(node: ast.AST, names: dict[str, None], depth: int) -> int:
-    """Walk through an expression and refuse what is not listed; the columns that it has."""
+    """Walk through an expression, refuse what is not allowed, and return its columns."""
     if depth > _DEEPEST:
         raise _Refused("it is nested too deep")
     inner: Callable[[ast.AST], int] = lambda part: _check(part, names, depth + 1)  # noqa: E731
@@ -282,7 +282,7 @@ def _sign(node: ast.AST) -> float:
 
 
 def _spline(function: str, others: list[ast.expr], options: Mapping[str | None, ast.expr]) -> int:
-    """Columns of a spline, whose knots must be declared."""
+    """Return the number of columns of a spline, whose knots must be declared."""
     if others or "knots" not in options:
         raise _Refused(f"declare the knots, such as {function}(x, knots=[30, 50])")
     width = _MORE
@@ -302,7 +302,7 @@ def _spline(function: str, others: list[ast.expr], options: Mapping[str | None, 
 
 
 def _contrast(options: list[ast.expr]) -> None:
-    """Refuse a coding of levels other than by treatment or sum, with at most one plain value in it."""
+    """Refuse codings other than treatment or sum contrasts with at most one plain argument."""
     for option in options:
         call = option if isinstance(option, ast.Call) else ast.Call(option, [], [])
         values = [*call.args, *(keyword.value for keyword in call.keywords)]

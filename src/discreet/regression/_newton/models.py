@@ -1,6 +1,6 @@
-"""The models: what a record adds at a public point, how far that reaches, and its curvature.
+"""The models: what a record adds to the sums at a public point, the bounds of that, and the curvature.
 
-A record adds g = r·x, H = v·xx' and perhaps r² to the sums, all of them whole numbers.
+A record adds g = r·x, H = v·xx' and, for some models, r² to the sums; all are whole numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from discreet.regression._newton.curvature import clipped_moments
 from discreet.regression._newton.design import RESPONSE_BITS, Design
 
 if TYPE_CHECKING:
-    from discreet.regression._newton.posterior import NormalLaw
+    from discreet.regression._newton.posterior import NormalApproximation
 
 POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
@@ -39,7 +39,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class Link:
-    """One round's public integers: the point, the grid of its linear predictor, and tables over that grid.
+    """The public integers of a round: the point, the grid of its linear predictor, and tables over the grid.
 
     The predictor of a record is e = ⌊(x·w)/2^shift + ½⌋, moved into [−reach, reach]; ``tables`` have an entry
     for each of these 2·reach + 1 values. ``clip`` bounds the residual.
@@ -56,21 +56,23 @@ class Link:
 
     @property
     def at(self) -> FloatArray:
-        """The point, exactly as rounded."""
+        """The point as it was rounded."""
         return np.asarray(np.array(self.point, dtype=np.float64) / 2**POINT_BITS)
 
     def with_outer(self) -> Link:
-        """This round with Σ residual²·xx', its weights of at most twelve bits."""
+        """Return this round with Σ residual²·xx' added; its weights have at most twelve bits."""
         return replace(self, outer_shift=max(0, 2 * self.clip.bit_length() - 12))
 
     def looked_up(self, predictor: FloatArray) -> list[FloatArray]:
-        """The entries of each table."""
+        """Return the table entries of predictors."""
         at = (predictor + self.reach).astype(np.intp)
         return [table[at] for table in self.tables]
 
 
 class InSql(NamedTuple):
-    """Expressions of whole numbers, weights by pair of outputs; ``steps`` are columns to be added first."""
+    """SQL expressions of whole numbers, with weights by pair of outputs; ``steps`` are columns to add
+    first.
+    """
 
     residuals: list[str]
     weights: dict[tuple[int, int], str]
@@ -111,17 +113,18 @@ class ResponseModel(ABC):
         self.most = codes - 1
 
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
-        """Shares of μ² by round, each four times the one before: the last tells most, of a curvature too.
+        """Return the share of μ² for each round, each four times the one before.
 
-        ``signal`` is nμ of one record, None where n is private. Newton's method comes so much nearer in each
-        round as noise allows: two rounds up to 700, and one more for each factor of ten.
+        The last round contributes most, to the curvature too. ``signal`` is nμ of one record, or None where n
+        is private. Newton's method gains in each round as much as the noise allows: two rounds up to 700, and
+        one more for each factor of ten.
         """
         number = 3 if signal is None else 2 + math.ceil(math.log10(max(signal, _SIGNAL) / _SIGNAL))
         number = min(number, 5)
         return tuple(Fraction(3 * 4**turn, 4**number - 1) for turn in range(number))
 
     def reach(self, design: Design, point: FloatArray) -> int:
-        """How far predictors go at a point of whole numbers, in their steps."""
+        """Return the range of the predictors at a point of whole numbers, in grid steps."""
         blocks = np.abs(point).reshape(self.outputs, design.d)
         by_entry = float((blocks @ design.reach).max())
         by_length = design.norm * float(np.sqrt((blocks**2).sum(axis=1)).max())
@@ -132,13 +135,13 @@ class ResponseModel(ABC):
         return design.bits + POINT_BITS - self.link_bits
 
     def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
-        """The public integers of a round at a point, which is rounded to the grid."""
+        """Return the public integers of a round at a point, rounded to the grid."""
         whole = np.clip(np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS), -_FARTHEST, _FARTHEST)
         reach = self.reach(design, whole)
         return self._link(design, tuple(int(w) for w in whole), reach, self.limit(clip, reach))
 
     def link_at(self, design: Design, point: tuple[int, ...], limit: int) -> Link:
-        """The public integers of a round as a document has them: its point, and where it cut off."""
+        """Return the public integers of a round from a document's point and clipping bound."""
         reach = self.reach(design, np.array(point, dtype=np.float64))
         most = self.limit(None, reach)
         if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
@@ -150,83 +153,98 @@ class ResponseModel(ABC):
         return Link(point, self.shift(design), reach, limit, tables)
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        """Integers (as doubles) by predictor."""
+        """Return the tables by predictor: whole numbers stored as doubles."""
         return ()
 
     def limit(self, clip: float | None, reach: int) -> int:
-        """Where residuals or responses are cut off in a round, as a whole number; 0 where they are not."""
+        """Return the clipping bound of residuals or responses in a round as a whole number; 0 without
+        clipping.
+        """
         return 0
 
-    def clip(self, law: NormalLaw, cost: float) -> float | None:
-        """Where to cut off in the next round, from what was released so far.
+    def clip(self, law: NormalApproximation, cost: float) -> float | None:
+        """Return the clipping bound of the next round, from what was released so far.
 
         ``cost`` is the variance of the noise on a gradient whose residuals are at most 1.
         """
         return None
 
     def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
-        """The share of the first step that is taken, from a point where all predictors are the same."""
+        """Return the fraction of the first Newton step to take from a point with equal predictors."""
         return 1.0
 
-    def look(self, design: Design, law: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
-        """Where the next round looks, and where it cuts off."""
+    def linearise_at(
+        self, design: Design, law: NormalApproximation, cost: float
+    ) -> tuple[FloatArray, float | None]:
+        """Return the point at which to expand the next round, and its clipping bound."""
         return law.mean, self.clip(law, cost)
 
     def clip_of(self, link: Link) -> float:
-        """Where a round cut off, in the units of residuals."""
+        """Return the clipping bound of a round in the units of residuals."""
         return float(link.clip)
 
     def start(self, design: Design) -> FloatArray:
-        """Where the first round looks."""
+        """Return the point at which to expand the first round."""
         return np.zeros(design.d * self.outputs)
 
     @abstractmethod
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Squares that one record can reach at once, entry by entry: of residual, weight, squared residual.
+        """Bound jointly what one record can add, entry by entry: residual², weight² and residual⁴.
 
-        In the integers of the sums, for a row of length 1: every predictor and response is listed.
+        Units are the integers of the sums for a row of length 1; every predictor and response is listed.
         """
 
     def pairs(self, link: Link, design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The same for two records: a quarter of the squared distance of their scores, half of that of the
-        curvatures and of the squares, over the longest row. Those of the worse of the two are enough."""
+        """Bound jointly how far two records' contributions differ, for the longest row.
+
+        Entries are a quarter of the squared distance of the scores, and half that of the curvatures and of
+        the squares. Taking the worse record of each pair is enough.
+        """
         return self.extremes(link)
 
     @abstractmethod
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
-        """Whole numbers r by record and output, so that the gradient of the loss is r·x/2^residual_bits."""
+        """Return residuals r by record and output as whole numbers; the gradient is r·x/2^residual_bits."""
 
     def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
-        """Whole numbers v by record for each pair of outputs k ≤ l; None where all are 2^weight_bits.
+        """Return weights v by record for each pair of outputs k ≤ l; None where all are 2^weight_bits.
 
-        Of one output they stand in the second table.
+        A model with one output reads them from the second table.
         """
         yield link.looked_up(predictor[:, 0])[1]
 
     @abstractmethod
     def sql_columns(self, link: Link, divide: Callable[[str, int | str], str]) -> InSql:
-        """Residuals and weights as expressions of the predictors e0, e1, …, the response y and the table
-        entries u0_0 (predictor 0, table 0), …."""
+        """Return SQL expressions of the residuals and the weights.
+
+        They use the predictors e0, e1, …, the response y and the table entries u0_0 (predictor 0, table 0),
+        ….
+        """
 
     @abstractmethod
     def mean(self, predictor: FloatArray) -> FloatArray:
-        """The mean response; for several outputs the probabilities of all classes."""
+        """Return the mean response; for several outputs, the probabilities of all classes."""
 
     def at_constant(self, predictor: float) -> tuple[float, float]:
-        """The mean response and its slope at one predictor."""
+        """Return the mean response and its slope at one predictor."""
         return predictor, self.typical_weight
 
     def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
-        """The predictor with a mean response, at least ``sure`` within what there is, and the slope there."""
+        """Return the predictor with this mean response, kept ``sure`` away from the bounds, and the slope
+        there.
+        """
         return mean, self.typical_weight
 
     def scatter(self, clip: float, centre: float, variance: float) -> float:
-        """The variance of clipped responses over their slope, for records with normal predictors."""
+        """Return the variance of clipped responses divided by their slope, for normal predictors."""
         return 1.0
 
 
 class GaussianModel(ResponseModel):
-    """y = x·w + N(0, σ²), y scaled to [−1, 1]: r = x·w − y, clipped, and r²; the curvature is xx'."""
+    """y = x·w + N(0, σ²) with y scaled to [−1, 1].
+
+    r = x·w − y is clipped, r² is summed too, and the curvature is xx'.
+    """
 
     family = "gaussian"
     link_bits = residual_bits = RESPONSE_BITS
@@ -241,22 +259,22 @@ class GaussianModel(ResponseModel):
         return beyond if clip is None else min(beyond, max(1, math.ceil(clip * 2**self.residual_bits)))
 
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
-        """A straight score needs no way to it: the first rounds tell where the last cuts off."""
+        """Return the shares: the score is linear, so early rounds only choose where the last one clips."""
         return Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)
 
     def clip_of(self, link: Link) -> float:
-        """Infinite where nothing is: no residual is beyond the reach of predictor and response together."""
+        """Return the clipping bound; infinite where residuals cannot exceed it."""
         unit = 2**self.residual_bits
         return math.inf if link.clip >= link.reach + unit else link.clip / unit
 
-    def clip(self, law: NormalLaw, cost: float) -> float | None:
-        """Where a coefficient's error, of sampling, noise and clipping, is least.
+    def clip(self, law: NormalApproximation, cost: float) -> float | None:
+        """Return the bound that minimises a coefficient's error from sampling, noise and clipping.
 
-        The variance of residuals is taken at an upper end: what is not known of σ² and of the point is in it.
-        Clipping moves coefficients where errors are not normal: a quarter of what it takes from residuals
-        with double exponential tails counts as an error, in one direction of all.
+        The variance of residuals is taken at an upper end, which covers the uncertainty of σ² and of the
+        point. Clipping shifts coefficients where errors are not normal: a quarter of what it would take from
+        double-exponential residuals counts as an error in one direction.
         """
-        variance = law.dispersion + law.unsure
+        variance = law.dispersion + law.predictor_variance
         typical = float(np.trace(law.curvature)) / len(law.mean)
         ratios = np.linspace(2.5, 8.0, 56)
         clips = ratios * math.sqrt(variance)
@@ -266,10 +284,15 @@ class GaussianModel(ResponseModel):
         worth = (moment * typical + cost * clips**2 + missed) / inside**2
         return float(clips[int(np.argmin(worth))])
 
-    def look(self, design: Design, law: NormalLaw, cost: float) -> tuple[FloatArray, float | None]:
-        """Where noise leaves predictors so unsure that residuals could not be clipped below the bounds of the
-        response, at the start again: nothing is clipped there, and no residual is above 1."""
-        point, clip = super().look(design, law, cost)
+    def linearise_at(
+        self, design: Design, law: NormalApproximation, cost: float
+    ) -> tuple[FloatArray, float | None]:
+        """Return the next point and bound; the start without clipping where noise makes clipping useless.
+
+        This is so where predictors are so uncertain that the bound would not be below the declared bounds of
+        the response. At the start no residual is above 1.
+        """
+        point, clip = super().linearise_at(design, law, cost)
         return (self.start(design), None) if clip is not None and clip >= 1 else (point, clip)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -294,7 +317,10 @@ class GaussianModel(ResponseModel):
 
 
 class BinomialModel(ResponseModel):
-    """P(second level) = 1/(1 + e^{−x·w}): r = p − y, v = p(1 − p); a large residual has a small weight."""
+    """P(second level) = 1/(1 + e^{−x·w}), with r = p − y and v = p(1 − p).
+
+    A large residual has a small weight.
+    """
 
     family = "binomial"
     ratio = "odds ratio"
@@ -313,17 +339,21 @@ class BinomialModel(ResponseModel):
         return residual**2, np.tile(weight**2, 2), np.zeros(1)
 
     def pairs(self, link: Link, design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Records with residuals of a and −b have scores no farther apart than ((a + b)²N − ab·D²)^½, D the
-        distance of their rows, at least that of their predictors over the point's length: large residuals
-        on both sides are of rows that are far apart. Listed are cells of predictors, by their ends."""
+        """Bound two records' contributions with the distance of their rows.
+
+        Records with residuals a and −b have scores no farther apart than ((a + b)²N − ab·D²)^½, where D is
+        the distance of their rows. D is at least the distance of their predictors divided by the length of
+        the point, so two large residuals of opposite signs belong to rows that are far apart. The entries are
+        for cells of predictors, each taken at its ends.
+        """
         starts = np.unique(np.linspace(0, 2 * link.reach, _CELLS + 1).astype(int))[:-1]
         ends = np.append(starts[1:], 2 * link.reach + 1)
-        (chance, weight), one = link.tables, 2.0**self.residual_bits
+        (chance, weight), unit = link.tables, 2.0**self.residual_bits
         most, least = chance[ends - 1], chance[starts]  # chances rise
         gap = np.maximum(starts[:, None] - ends, 0) * 2.0**link.shift  # less than a step is lost by rounding
         length = max(math.sqrt(sum(w * w for w in link.point)) * (1 + 1e-9), 1e-9)
         apart = np.minimum((gap / (length * design.norm)) ** 2, 4.0)
-        squares = (most[:, None] + (one - least)) ** 2 - least[:, None] * (one - most) * apart
+        squares = (most[:, None] + (unit - least)) ** 2 - least[:, None] * (unit - most) * apart
         weights = np.maximum.reduceat(weight**2, starts)
         return squares.ravel() / 4, ((weights[:, None] + weights) / 2).ravel(), np.zeros(1)
 
@@ -348,7 +378,7 @@ class BinomialModel(ResponseModel):
 
 @cache
 def _binomial_tables() -> tuple[FloatArray, FloatArray]:
-    """For all predictors there are, alike on both sides: the many steps of a descent need parts of them."""
+    """Return the tables for all predictors, which are symmetric; each round uses their middle part."""
     model = BinomialModel
     most = math.floor(model.farthest * 2**model.link_bits)
     chance = expit(np.arange(most + 1) / 2**model.link_bits)
@@ -363,9 +393,9 @@ def _binomial_tables() -> tuple[FloatArray, FloatArray]:
 class MultinomialModel(ResponseModel):
     """P(level k) ∝ e^{x·w_k}, w₀ = 0: r_k = p_k − y_k, curvature (diag p − pp') ⊗ xx'.
 
-    p_k = ⌊2¹⁶ e_k / Σe⌋ from a table of exponentials, whole numbers all the way. For the curvature its upper
-    ten bits q are used, and V = 2¹⁰ diag(q) − qq' is positive semidefinite in whole numbers: V's rows have
-    Σ_l V_kl = q_k (2¹⁰ − Σ q) ≥ 0 with all entries off the diagonal negative.
+    p_k = ⌊2¹⁶ e_k / Σe⌋ comes from a table of exponentials in whole numbers. The curvature uses its upper ten
+    bits q. V = 2¹⁰ diag(q) − qq' is positive semidefinite in whole numbers: its rows sum to Σ_l V_kl = q_k
+    (2¹⁰ − Σ q) ≥ 0, and all entries off the diagonal are negative.
     """
 
     family = "multinomial"
@@ -385,7 +415,7 @@ class MultinomialModel(ResponseModel):
         return (np.rint(np.exp(predictors - self.farthest) * 2**_TABLE_BITS),)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Σ_k (p_k − y_k)² ≤ 2, and ‖diag q − qq'‖ ≤ ½ for shares q with Σq ≤ 1.
+        """Return Σ_k (p_k − y_k)² ≤ 2, and ‖diag q − qq'‖ ≤ ½ for shares q with Σq ≤ 1.
 
         The square of the latter is s₂ − 2s₃ + s₂² with s_j = Σq^j, and s₃ ≥ s₂² by Cauchy–Schwarz: at most
         s₂ − s₂² ≤ ¼.
@@ -394,7 +424,7 @@ class MultinomialModel(ResponseModel):
         return np.array([residual]), np.array([weight]), np.zeros(1)
 
     def shares(self, link: Link, predictor: FloatArray) -> FloatArray:
-        """⌊2¹⁶ e_k/Σe⌋ of the classes after the first."""
+        """Return ⌊2¹⁶ e_k/Σe⌋, the probabilities of the classes after the first in units of 2⁻¹⁶."""
         powers = link.looked_up(predictor)[0].astype(np.int64)
         total = powers.sum(axis=1) + self.reference
         return np.asarray((powers << self.residual_bits) // total[:, None], dtype=np.float64)
@@ -429,11 +459,11 @@ class MultinomialModel(ResponseModel):
 
 
 class PoissonModel(ResponseModel):
-    """y ~ Poisson(e^{x·w}), counted up to ``most``, in each round within ``clip`` of the rate at its point.
+    """y ~ Poisson(e^{x·w}), bounded by ``most``; each round clips counts to within ``clip`` of the rate.
 
-    r = E clip(Y) − clip(y). With the window l ≤ Y ≤ h of a record's predictor, the mean of min(max(Y, l), h)
-    has the slope λ·P(l ≤ Y < h) in the predictor: the weight of a record. The residual is 0 on average at the
-    truth, for every window.
+    r = E clip(Y) − clip(y). For the window l ≤ Y ≤ h of a record's predictor, the mean of min(max(Y, l), h)
+    has slope λ·P(l ≤ Y < h) in the predictor, which is the record's weight. At the true coefficients the mean
+    residual is 0 for every window.
     """
 
     family = "poisson"
@@ -452,19 +482,22 @@ class PoissonModel(ResponseModel):
         self.weight_bits = 12 - max(0, self.most.bit_length() - 2)
 
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
-        """More, and more evenly: they begin far away."""
+        """Return more and more equal shares, since the start is far from the solution."""
         return tuple(Fraction(share, 100) for share in (3, 5, 8, 14, 20, 50))
 
     def start(self, design: Design) -> FloatArray:
-        """A rate of half the bound, so that no residual is above it."""
+        """Return a rate of half the bound, so that no residual is above it."""
         point = np.zeros(design.d)
         if not design.columns[0].factors:
             point[0] = math.log(self.most / 2)
         return point
 
     def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
-        """As long as no rate within the declared bounds is above the largest count: where rates differ by
-        orders of magnitude a straight line goes far above them, from where each round comes down by one."""
+        """Return the largest step that keeps every possible rate within the largest count.
+
+        Where rates differ by orders of magnitude, a full linear step goes far above them, and each later
+        round comes down by one only.
+        """
         at, unit = design.constant, 2.0**design.bits
         if at is None or self.outputs > 1:
             return 1.0
@@ -479,13 +512,15 @@ class PoissonModel(ResponseModel):
     def limit(self, clip: float | None, reach: int) -> int:
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
 
-    def clip(self, law: NormalLaw, cost: float) -> float | None:
-        """Where a coefficient's error, of sampling and noise, is least; at least three deviations of a count
-        at the larger rates, with room for what is not known of them."""
+    def clip(self, law: NormalApproximation, cost: float) -> float | None:
+        """Return the bound that minimises a coefficient's error from sampling and noise.
+
+        It is at least three deviations of a count at the larger rates, with room for their uncertainty.
+        """
         centre, variance = law.predictors
-        variance += law.unsure
+        variance += law.predictor_variance
         rate = math.exp(min(centre + 1.5 * math.sqrt(variance), math.log(self.most)))
-        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(law.unsure) * rate)
+        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(law.predictor_variance) * rate)
         typical = law.records * float(np.trace(law.curvature)) / law.level / len(law.mean)
         windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int)).tolist()
         worth = []
@@ -495,7 +530,7 @@ class PoissonModel(ResponseModel):
         return float(windows[int(np.argmin(worth))])
 
     def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float]:
-        """Mean slope and variance of a clipped count over records with normal predictors."""
+        """Return the mean slope and variance of a clipped count over records with normal predictors."""
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
         _, slope, scatter, _, _ = window_moments(nodes, window, self.most)
         return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS)
@@ -536,10 +571,11 @@ class PoissonModel(ResponseModel):
 def window_moments(
     predictors: FloatArray, window: Any, most: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Mean, slope and variance of min(max(Y, low), high) by predictor, and the ends of the window.
+    """Return mean, slope and variance of min(max(Y, low), high) by predictor, and the window's ends.
 
-    Of min(Y, q): the mean λP(Y < q) + qP(Y > q), the slope λP(Y < q), the second moment λ²P(Y < q − 1) +
-    λP(Y < q) + q²P(Y > q); a function of the clipped count is that at high less that at low, plus low's.
+    min(Y, q) has mean λP(Y < q) + qP(Y > q), slope λP(Y < q), and second moment λ²P(Y < q − 1) + λP(Y < q) +
+    q²P(Y > q). A function of the clipped count is its value at the high end minus that at the low end, plus
+    the low end.
     """
     rate = np.exp(predictors)
     middle = np.minimum(np.rint(rate), most)
@@ -567,7 +603,7 @@ MODELS: dict[str, type[ResponseModel]] = {
 
 
 def model_of(family: Any, design: Design) -> ResponseModel:
-    """The model of a family for the response of a design."""
+    """Return the model of a family for the response of a design."""
     if family not in MODELS:
         raise InvalidInputError(f"is unknown{nearest(family, MODELS)}", parameter="family", value=family)
     return MODELS[family](design.response.coder.size)

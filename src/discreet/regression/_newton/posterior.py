@@ -1,7 +1,7 @@
-"""The posterior of the coefficients given the noisy sums of all rounds, and what is public before any data.
+"""The posterior of the coefficients given the noisy sums of all rounds and the public setting.
 
-The rounds are put together as one (:func:`combined`); :mod:`discreet.regression._newton.curvature` draws what
-follows with the curvature unknown. See ``proofs/regression.md`` for what is exact here and what is an
+:func:`combine_rounds` turns the rounds into one, and :mod:`discreet.regression._newton.curvature` draws
+coefficients with the curvature unknown. ``proofs/regression.md`` says what is exact here and what is an
 approximation.
 """
 
@@ -40,8 +40,7 @@ _UNDECIDED = 0.5
 
 @dataclass(frozen=True)
 class CoefficientPrior:
-    """What is known of the coefficients beforehand: a normal law, of which ``weak`` is for a response of unit
-    deviation."""
+    """A normal prior of the coefficients; its ``weak`` part is for a response of unit deviation."""
 
     mean: FloatArray
     declared: FloatArray
@@ -53,12 +52,12 @@ class CoefficientPrior:
 
     @classmethod
     def wide(cls, design: Design, model: ResponseModel, aim: str = "intervals") -> CoefficientPrior:
-        """Where nothing is declared: each coefficient of a column between −1 and 1 has the model's
-        ``deviation``, and a constant one its ``level_deviation``.
+        """Return the default prior: a deviation for each column between −1 and 1, and one for constants.
 
-        To predict is to weigh errors of coefficients against each other: their scale is learned then. The
-        predictors of a gaussian model have at most twice the deviation of the response, for evenly spread
-        records, and its mean is within the bounds.
+        These are the model's ``deviation`` and ``level_deviation``. For prediction, errors of coefficients
+        are weighed against each other, so their scale is learned. For evenly spread records the predictors of
+        a Gaussian model have at most twice the deviation of the response, and its mean lies within the
+        bounds.
         """
         size, at, predicts = design.d * model.outputs, design.constant, aim == "prediction"
         deviations, level = np.full(size, model.deviation), model.level_deviation
@@ -74,9 +73,10 @@ class CoefficientPrior:
     def with_declared(
         self, back: FloatArray, offset: FloatArray, pairs: dict[int, tuple[float, float]]
     ) -> CoefficientPrior:
-        """With (mean, deviation) of some coefficients in the units of the columns, β = inv(back) w + offset.
+        """Return the prior with declared (mean, deviation) of some coefficients, β = inv(back) w + offset.
 
-        These are independent of the others, which keep their own law.
+        Declared coefficients, in the units of the columns, are independent of the others, which keep their
+        prior.
         """
         mixing = np.linalg.inv(back)
         mean, weak = mixing @ self.mean + offset, mixing @ self.weak @ mixing.T
@@ -87,13 +87,13 @@ class CoefficientPrior:
         return CoefficientPrior(back @ (mean - offset), back @ declared @ back.T, back @ weak @ back.T)
 
     def covariance(self, variance: float = 1.0) -> FloatArray:
-        """For a response with this variance."""
+        """Return the prior covariance for a response with this variance."""
         return np.asarray(self.declared + variance * self.weak)
 
 
 @dataclass(frozen=True)
 class PublicSetting:
-    """All that is public before the data: design, model, prior, budget, relation.
+    """Everything that is public before the data are read: design, model, prior, budget, relation.
 
     ``n`` is None where the number of records that enter is private: add/remove, or records left out.
     """
@@ -127,7 +127,7 @@ class PublicSetting:
         return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
 
     def cost(self, share: Fraction) -> float:
-        """About the variance of the noise on a gradient of a round whose residuals are at most 1."""
+        """The approximate variance of the noise on a round's gradient whose residuals are at most 1."""
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 
@@ -138,7 +138,7 @@ class PublicSetting:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A round's released sums in real units: point, score, curvature and Σr², with variances of noise."""
+    """A round's released sums in real units: point, score, curvature and Σr², with noise variances."""
 
     point: FloatArray
     score: FloatArray
@@ -153,7 +153,7 @@ class Evidence:
 
 
 def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
-    """What a round released, in real units."""
+    """Return a round's release in real units."""
     model, design, noise = setting.model, setting.design, turn.noise
     gradient_unit = float(design.unit * 2**model.residual_bits)
     two = float(design.unit**2 * 2**model.weight_bits)
@@ -180,9 +180,9 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Weighted draws of the coefficients, and of the dispersion: σ² of the gaussian model.
+    """Weighted draws of the coefficients, and of the dispersion: σ² of a Gaussian model.
 
-    ``noise_free`` is the covariance that remains if the noise were none: the share of the rest is privacy's.
+    ``noise_free`` is the covariance that would remain without noise; the rest is the share of privacy.
     """
 
     draws: FloatArray
@@ -214,16 +214,16 @@ class Posterior:
         return np.asarray((gaps * self.weights[:, None]).T @ gaps)
 
     def std(self) -> FloatArray:
-        """Standard deviations."""
+        """The standard deviations."""
         return np.sqrt(np.diag(self.covariance))
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Central intervals: the lower and the upper ends."""
+        """Return the lower and upper ends of central intervals."""
         low, high = self.quantiles(self.draws, ((1 - level) / 2, (1 + level) / 2))
         return low, high
 
     def quantiles(self, values: FloatArray, levels: Sequence[float]) -> tuple[FloatArray, ...]:
-        """Quantiles of columns of values that go with the draws."""
+        """Return weighted quantiles of columns of values, one value for each draw."""
         order = np.argsort(values, axis=0)
         total = np.cumsum(self.weights[order], axis=0) - self.weights[order] / 2
         ordered = np.take_along_axis(values, order, axis=0)
@@ -232,24 +232,24 @@ class Posterior:
         return tuple(quantiles.T)
 
     def transform(self, mixing: FloatArray, offset: FloatArray) -> Posterior:
-        """The law of mixing @ w + offset."""
+        """Return the posterior of mixing @ w + offset."""
         draws = self.draws @ mixing.T + offset
         exact = mixing @ self.mean + offset, mixing @ self.covariance @ mixing.T
         free, prior = (mixing @ matrix @ mixing.T for matrix in (self.noise_free, self.prior))
         return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
 
     def move(self, step: FloatArray) -> Posterior:
-        """With all coefficients moved as far as the prior lets data move them."""
+        """Return the posterior shifted, as far as the prior lets data shift it."""
         step = step - self.covariance @ np.linalg.solve(self.prior, step)
         parts = self.components and self.components._replace(means=self.components.means + step)
         exact = self.mean + step, self.covariance
         return replace(self, draws=self.draws + step, exact=exact, components=parts)
 
     def find_undecided(self) -> list[int]:
-        """Coefficients that the prior decides.
+        """Return the coefficients that the prior dominates.
 
-        Along some directions what is known afterwards is above half the deviation of what was known before;
-        named are the coefficients of which more than half the variance lies there.
+        These have more than half their variance along directions in which the posterior deviation is above
+        half the prior deviation.
         """
         covariance = self.covariance
         root = np.linalg.cholesky(self.prior)
@@ -261,7 +261,9 @@ class Posterior:
 
 
 def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
-    """Where no curvature was published: the point that descent reached, no surer than the prior."""
+    """Return the posterior after descent, where no curvature was published: centred there, as wide as the
+    prior.
+    """
     covariance = prior.covariance()
     draws = np.random.default_rng(0).normal(size=(1000, len(point)))
     draws = np.concatenate([draws, -draws]) @ np.linalg.cholesky(covariance).T
@@ -270,8 +272,8 @@ def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
 
 
 @dataclass(frozen=True)
-class NormalLaw:
-    """A quick law of the scaled coefficients, for where the next round looks."""
+class NormalApproximation:
+    """A quick normal approximation of the posterior, from which the next round is set."""
 
     mean: FloatArray
     covariance: FloatArray
@@ -283,8 +285,8 @@ class NormalLaw:
     """An upper end of it."""
 
     @property
-    def unsure(self) -> float:
-        """The variance over records of what is not known of a predictor."""
+    def predictor_variance(self) -> float:
+        """The mean posterior variance of a predictor over records."""
         return max(float(np.sum(self.curvature * self.covariance)) / self.level, 0.0)
 
     @property
@@ -299,7 +301,7 @@ def _predictors(curvature: FloatArray, level: float, point: FloatArray) -> tuple
 
 
 def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
-    """The posterior given all rounds, as one about the last point."""
+    """Return the posterior given all rounds, combined into one around the last point."""
     records = float(setting.n) if setting.n is not None else _records(setting, seen)
     model, prior = setting.model, setting.prior
     variance = 1.0
@@ -314,14 +316,14 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
 
 
 def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: float) -> LastRound:
-    """All rounds as one at the curvature of the last.
+    """Combine all rounds into one with the curvature of the last.
 
-    A round at w' has the score g' of the records; at w, the point of the last, it would be g' − ĀΔ with
-    Δ = w − w' and Ā the mean of the curvatures on the way. With Ā = (A' + A)/2, g' − A'Δ/2 is the score at
-    w − Δ/2 of a response that is straight with the last curvature A; a gaussian one is, and A' = A. What is
-    noise on A' counts as noise, and so does a part of what the two curvatures differ by. The mean of such
-    scores by precision is a score at the mean of their points, and their differences tell of A. A first round
-    at a constant point is one at every constant point.
+    A round at w' has the score g'. At the last point w the score would be g' − ĀΔ, where Δ = w − w' and Ā is
+    the mean curvature between the two. With Ā = (A' + A)/2, g' − A'Δ/2 is the score at w − Δ/2 of a response
+    that is linear with the last curvature A; a Gaussian response is linear, and A' = A. Noise on A' counts as
+    noise, and so does a part of the difference of the two curvatures. The mean of such scores, weighted by
+    precision, is a score at the mean of their points, and their differences are evidence about A. A first
+    round at a constant point serves as one at every constant point.
     """
     model, last, at = setting.model, seen[-1], setting.design.constant
     if at is None and not model.normal:  # only a constant column tells where predictors lie
@@ -360,8 +362,8 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     precisions = 1 / np.array([*errors, last.variance / slope**2])
     shares = precisions / precisions.sum()
     if last.outer is not None:  # clipped records have no slope: each round has the curvature of its own score
-        curvature = sum(share * one.curvature for share, one in zip(shares, seen, strict=True))
-        curvature_precision = 1 / float(shares**2 @ [one.curvature_variance for one in seen])
+        curvature = sum(share * piece.curvature for share, piece in zip(shares, seen, strict=True))
+        curvature_precision = 1 / float(shares**2 @ [piece.curvature_variance for piece in seen])
         curvature = curvature * curvature_precision
     point, score = shares @ np.array(points), shares @ np.array(scores)
     others = [
@@ -386,7 +388,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
 
 
 def _move_to_mean(setting: PublicSetting, first: Evidence, at: int, records: float) -> Evidence:
-    """A round at a constant point, as it would be at the constant that fits the mean response."""
+    """Move a round from a constant point to the constant that fits the mean response."""
     model = setting.model
     assert first.curvature is not None
     mean, weight = model.at_constant(float(first.point[at]))
@@ -408,8 +410,8 @@ def _move_to_mean(setting: PublicSetting, first: Evidence, at: int, records: flo
     )
 
 
-def quick_law(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
-    """About the posterior so far: where the next round looks."""
+def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalApproximation:
+    """Approximate the posterior so far by a normal distribution, to set the next round."""
     joint = latent(setting, seen)
     state, level = joint.estimate()
     vectors, point = state.vectors[0], joint.seen.point
@@ -423,11 +425,11 @@ def quick_law(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalLaw:
         if len(seen) == 1:
             move = move * setting.model.first_step(setting.design, point, move)
     covariance = vectors @ state.covariance[0] @ vectors.T
-    return NormalLaw(point + move, covariance, curvature, level, joint.records, dispersion)
+    return NormalApproximation(point + move, covariance, curvature, level, joint.records, dispersion)
 
 
 def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
-    """The law of the scaled coefficients given all that was released, by draws from a fixed seed."""
+    """Return the posterior of the scaled coefficients given all releases, as draws with a fixed seed."""
     joint = latent(setting, seen)
     drawn = joint.sample()
     dispersion = float(drawn.weights @ drawn.dispersion)
@@ -457,10 +459,11 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
 
 
 def _bend(setting: PublicSetting, law: Posterior, curvature: FloatArray, gap: FloatArray) -> FloatArray:
-    """How far an intercept is off where the score is taken to be straight, to second order.
+    """Return the second-order error of an intercept where the score is taken as linear.
 
-    Predictors that move by t add v'·t²/2 to a record's part of the score, v' the slope of its weight v. Where
-    t² says nothing of the columns it is as if all had moved by half of v'/v times the mean of t².
+    Predictors that move by t add v'·t²/2 to a record's part of the score, where v' is the slope of its weight
+    v. If t² is unrelated to the columns, all predictors seem to have moved by half of v'/v times the mean of
+    t².
     """
     level = float(curvature[0, 0])
     centre, _ = _predictors(curvature, level, law.mean)
@@ -471,7 +474,7 @@ def _bend(setting: PublicSetting, law: Posterior, curvature: FloatArray, gap: Fl
 
 
 def _records(setting: PublicSetting, seen: Sequence[Evidence]) -> float:
-    """About how many records there are, where that is private: from the largest entry of the curvature."""
+    """Estimate a private number of records from the largest entry of the curvature."""
     curved = next(curved for curved in seen if curved.curvature is not None)
     assert curved.curvature is not None
     at, model = setting.design.constant, setting.model

@@ -1,9 +1,9 @@
-"""Records where they live: sums in process from codes, streamed by DuckDB, or inside Spark by SQL.
+"""Sums over records where they are stored: in memory, streamed by DuckDB, or inside Spark by SQL.
 
-An engine turns each record into codes (:mod:`discreet._data`). In process these become integer rows, kept
-where they fit in memory and else read again in every round; DuckDB hands them over in batches, so that a file
-may be larger than memory. On Spark only sums leave the executors, of one query over 64-bit integers with
-exact totals. The integers are the same everywhere.
+An engine turns each record into codes (:mod:`discreet._data`). In memory these become integer rows, kept
+where they fit and otherwise read again in every round. DuckDB streams them in batches, so a file may be
+larger than memory. On Spark one query over 64-bit integers computes exact totals, and only sums leave the
+executors. The integers are the same everywhere.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def read(
     per_person: int | None = None,
     pushdown: bool = False,
 ) -> Iterator[RecordSource]:
-    """The records of any open table or file. ``pushdown``: DuckDB adds up by SQL, as Spark does.
+    """Read the records of any open table or file; with ``pushdown`` DuckDB sums by SQL, as Spark does.
 
-    Files, and tables in memory that DuckDB reads, are opened once more where it fails by itself, also in a
-    later round; the sums of a round are those of one connection.
+    Files, and tables in memory that DuckDB reads, are opened once more if DuckDB fails, also in a later
+    round. The sums of one round come from one connection.
     """
     with ExitStack() as stack:
 
@@ -113,7 +113,9 @@ def _open(design: Design, data: Any, person: str | None) -> Iterator[Table]:
 
 @redact_errors
 def codes_of(design: Design, frame: Any) -> list[IntArray]:
-    """The codes of a table's records, for the variables alone; an undeclared value is an error."""
+    """Return the codes of a table's records for the variables of the model; undeclared values are an
+    error.
+    """
     coders: dict[str | None, Any] = {variable.name: variable.coder for variable in design.variables}
     checked = _as_frame(frame, "frame must be a table")
     if not coders:
@@ -165,10 +167,10 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
 
 
 def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
-    """The columns of a table in memory, as codes or as doubles, and a frame with the others.
+    """Return the columns of a table in memory as codes or doubles, and a frame with the others.
 
-    Doubles go on their grids batch by batch (:func:`_codes`): an expression for each of many columns would
-    take longer than the fit, and more memory than the table.
+    Doubles are placed on their grids batch by batch (:func:`_codes`): one expression for each of many columns
+    would take longer than the fit, and more memory than the table.
     """
     import narwhals as nw
 
@@ -188,7 +190,7 @@ def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[
 
 
 def _codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
-    """Codes as they are, and doubles on their grid: the operations of :meth:`Grid.placed`, in its order."""
+    """Return codes unchanged, and doubles placed on their grid in the order of :meth:`Grid.placed`."""
     if values.dtype != np.float64:
         return values
     assert isinstance(coder, Grid)
@@ -205,7 +207,7 @@ def _codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
 
 @redact_errors
 def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSource:
-    """Records in arrays, one for each variable and one for the response: doubles, or codes."""
+    """Return records held in arrays of doubles or codes, one for each variable and the response."""
     n = len(arrays[-1])
 
     def batches() -> Iterator[list[IntArray]]:
@@ -242,7 +244,7 @@ def _in_process(
     batches: Callable[[], Iterator[list[IntArray]]],
     in_memory: Sequence[RowBlock] | None = None,
 ) -> RecordSource:
-    """Rows that are kept, or made again from their codes in every round."""
+    """Return a source that sums in memory: rows are kept, or rebuilt from codes in every round."""
 
     @redact_errors
     def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
@@ -269,11 +271,11 @@ def _check_keys(nobody: int) -> None:
 
 @dataclass(frozen=True)
 class _SqlSums:
-    """The sums of a round as one query over a relation or DataFrame with the codes k0, k1, ….
+    """The sums of a round as one query over a relation or DataFrame with codes k0, k1, ….
 
-    Tables over codes and over the grid of the predictor are joined by position; what is a straight line in
-    the codes is written as one. DuckDB and Spark divide whole numbers towards zero; what must be rounded down
-    is made positive first.
+    Tables over codes and over the predictor's grid are joined by position; a function that is linear in the
+    codes is written as one. DuckDB and Spark round quotients towards zero, so a quotient that must be rounded
+    down is made non-negative first.
     """
 
     design: Design
@@ -308,11 +310,10 @@ class _SqlSums:
         return f"({value} {'div' if self.spark else '//'} {by})"
 
     def total(self, value: str) -> str:
-        """The exact sum of 64-bit integers.
+        """Return the exact sum of 64-bit integers.
 
-        Spark's sum of them wraps or fails where it is too large, and one of decimals takes several times as
-        long: the lower 32 bits and the rest are added up by themselves, and neither overflows below 2³¹
-        records.
+        Spark's own sum wraps or fails on overflow, and one of decimals takes several times as long. Here the
+        lower 32 bits and the rest are summed apart; neither overflows below 2³¹ records.
         """
         if not self.spark:
             return f"sum({value})"
@@ -322,7 +323,7 @@ class _SqlSums:
         return f"CAST({high} AS DECIMAL(28, 0)) * {2**32} + CAST({low} AS DECIMAL(28, 0))"
 
     def lookup(self, alias: str, name: str, columns: Sequence[Sequence[int]], key: str) -> str:
-        """A join with a table of columns t0, t1, … by the position in it."""
+        """Return a join by position with a table of columns t0, t1, …."""
         if not self.spark:
             entries = [
                 f"unnest([{', '.join(map(str, column))}]::BIGINT[]) AS t{i}"
@@ -338,7 +339,7 @@ class _SqlSums:
         return f"JOIN {source} AS {alias} ON {alias}.at = {key}"
 
     def query(self, model: ResponseModel, link: Link, curvature: bool) -> str:
-        """One SELECT with a single row: records of unknown and of missing values by column, and the sums."""
+        """Return one SELECT with a single row: undeclared and missing values by column, and the sums."""
         design = self.design
         sizes = [variable.coder.size for variable in (*design.variables, design.response)]
         wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
@@ -408,7 +409,7 @@ class _SqlSums:
 
 
 def _select(columns: Iterable[str], rows: str = "", joins: Mapping[str, str] | None = None) -> str:
-    """A SELECT from rows, else the codes; a hint makes Spark send joined tables to the records."""
+    """Return a SELECT over rows or codes; a hint makes Spark send joined tables to the records."""
     hint = f"/*+ BROADCAST({', '.join(joins)}) */ " if joins else ""
     source = f"({rows})" if rows else "{codes}"
     return f"SELECT {hint}{', '.join(columns)} FROM {source} AS r {' '.join((joins or {}).values())}"

@@ -1,7 +1,7 @@
-"""The rounds of a regression: how μ² is spent, where each looks, and the posterior after the last.
+"""The rounds of a regression: how they divide μ², where each is expanded, and the last posterior.
 
-Shares of μ² are fixed before the first round; what was released decides only where the next one looks and
-where residuals are clipped, so Δ and noise together, never a round's μ.
+The shares of μ² are fixed before the first round. Released values decide only where the next round is
+expanded and where it clips. Both change Δ and the noise together, never a round's μ.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from discreet.regression._newton.posterior import (
     Posterior,
     PublicSetting,
     evidence,
+    normal_approximation,
     posterior,
-    quick_law,
     unseen,
 )
 from discreet.regression._newton.sums import Round, RoundSums, add_noise
@@ -50,9 +50,9 @@ rounds with curvature predict as well: on simulated columns the errors of both a
 
 @dataclass(frozen=True)
 class Schedule:
-    """How μ² is spent: a share for each round with its weight of the curvature, or ``steps`` of descent.
+    """The division of μ²: a share for each round with its weight of the curvature, or ``steps`` of descent.
 
-    ``descent`` is the share of all steps together, which are rounds of the gradient alone.
+    ``descent`` is the share of all steps together; these are rounds of the gradient alone.
     """
 
     shares: tuple[Fraction, ...]
@@ -63,10 +63,10 @@ class Schedule:
 
     @classmethod
     def of(cls, question: PublicSetting, aim: str) -> Schedule:
-        """The library's choice, from public numbers.
+        """Return the default schedule, from public numbers.
 
-        ``aim``: rounds with curvature for ``"intervals"``; for ``"prediction"`` of many coefficients descent
-        on the gradient alone, which takes more passes.
+        ``aim="intervals"`` uses rounds with curvature. ``aim="prediction"`` of many coefficients uses descent
+        on the gradient alone, which passes over the data more often.
         """
         model, signal = question.model, question.mu_squared / question.per_person**2
         if descends(question.design, model, aim, question.declared, signal, question.n is not None):
@@ -79,8 +79,11 @@ class Schedule:
 def descends(
     design: Design, model: ResponseModel, aim: str, n: int | None, mu_squared: Fraction, counted: bool
 ) -> bool:
-    """Whether a fit takes descent; ``counted`` says that the number of records is public, ``n`` what was
-    declared of it, ``mu_squared`` is of one record."""
+    """Return whether a fit uses gradient descent.
+
+    ``counted`` says that the number of records is public, ``n`` is its declared value, and ``mu_squared`` is
+    for one record.
+    """
     size = design.d * model.outputs
     quick = n is not None and n * size > _MANY and n * math.sqrt(mu_squared) > _CLEAR * size
     most = MOST_PREDICTED if aim == "prediction" and not quick else _MOST_CURVED
@@ -89,7 +92,7 @@ def descends(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rounds with curvature released; ``reached`` is where descent, if any, ended."""
+    """The releases of the rounds with curvature; ``reached`` is where descent, if any, ended."""
 
     setting: PublicSetting
     reached: FloatArray | None
@@ -102,7 +105,7 @@ class Outcome:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """What is known of the coefficients given all of it."""
+        """The posterior of the coefficients given all rounds."""
         if self.round_evidence:
             return posterior(self.setting, self.round_evidence)
         assert self.reached is not None
@@ -116,7 +119,7 @@ def ask(
     aim: str = "intervals",
     schedule: Schedule | None = None,
 ) -> Outcome:
-    """All rounds: each looks where the posterior of those before it is largest."""
+    """Run all rounds, each expanded at the mode of the posterior given those before it."""
     plan = Schedule.of(setting, aim) if schedule is None else schedule
     design, model = setting.design, setting.model
     rounds: list[tuple[Round, RoundSums]] = []
@@ -124,8 +127,8 @@ def ask(
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
         point, clip = model.start(design), None
         if rounds:
-            law = quick_law(setting, [evidence(setting, *earlier) for earlier in rounds])
-            point, clip = model.look(design, law, setting.cost(share))
+            law = normal_approximation(setting, [evidence(setting, *earlier) for earlier in rounds])
+            point, clip = model.linearise_at(design, law, setting.cost(share))
             if setting.robust:  # squares of residuals are those of errors only near the coefficients
                 point, clip = law.mean, min(model.clip(law, setting.cost(share)) or 1.0, 1.0)
         link = model.link(design, point, clip)
@@ -138,7 +141,7 @@ def ask(
 def _descend(
     question: PublicSetting, plan: Schedule, sums: Callable[[Link, bool], RoundSums], source: Source
 ) -> FloatArray:
-    """Nesterov's accelerated descent on noisy gradients: the mean of the later half of its points."""
+    """Run Nesterov's accelerated descent on noisy gradients, and average the later half of its points."""
     design, model = question.design, question.model
     assert question.n is not None
     most = question.n * (design.norm / design.unit) ** 2 * model.most_weight

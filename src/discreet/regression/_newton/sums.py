@@ -1,8 +1,8 @@
-"""The exact sums of a round, and the noise that goes on them: whole numbers from the records to the release.
+"""The exact sums of a round and their noise: whole numbers from the records to the release.
 
-In process the arithmetic is that of doubles that hold whole numbers below 2⁵³, so that BLAS adds them up
-exactly, in any order; every block of records is short enough for that. Elsewhere it is SQL over 64-bit
-integers (:mod:`discreet.regression._newton.records`). Both give the same integers.
+In memory the arithmetic uses doubles that hold whole numbers below 2⁵³, so BLAS adds them exactly in any
+order; blocks of records are short enough for that. Elsewhere it is SQL over 64-bit integers
+(:mod:`discreet.regression._newton.records`). Both give the same integers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OUTER_RATIO = 4
 
 @dataclass(frozen=True)
 class RoundNoise:
-    """Variances of the noise on a round's sums, in their integers; None where that sum is not taken.
+    """Variances of the noise on a round's sums, in their integer units; None where a sum is not released.
 
-    Off the diagonal a matrix gets half of its variance: these entries count twice in its norm.
+    Off-diagonal entries of a matrix get half of its variance, because they count twice in its norm.
     """
 
     gradient: Fraction
@@ -47,7 +47,7 @@ class RoundNoise:
 
 @dataclass(frozen=True)
 class Round:
-    """A round, public: where it looks, its noise, and its part of μ²."""
+    """The public facts of a round: its point, its noise, and its part of μ²."""
 
     link: Link
     noise: RoundNoise
@@ -56,8 +56,11 @@ class Round:
 
 @dataclass(frozen=True)
 class RoundSums:
-    """Whole numbers: the gradient by coefficient, the upper triangle of the curvature, Σ residual², and the
-    upper triangle of Σ residual²·xx', where the link asks for it."""
+    """The sums of a round as whole numbers.
+
+    They are the gradient by coefficient, the upper triangle of the curvature, Σ residual², and the upper
+    triangle of Σ residual²·xx' where the link asks for it.
+    """
 
     gradient: tuple[int, ...]
     curvature: tuple[int, ...]
@@ -75,7 +78,7 @@ def noise_for(
     curvature_share: float = 1 / 6,
     square_share: float = 0.0,
 ) -> RoundNoise:
-    """The noise with which a round at ``link`` is μ-private, least for the gradient and the curvature
+    """Return the noise with which a round at ``link`` is μ-private, least for gradient and curvature
     together.
 
     One record's sums, divided by the deviations of the noise, have a squared length of at most r²N/s² +
@@ -133,7 +136,7 @@ def exposure(
 
 
 def _extremes(model: ResponseModel, design: Design, link: Link, relation: Relation) -> tuple[FloatArray, ...]:
-    """What one record can reach, or where it is enough, two."""
+    """Return the model's bounds for one record, or for a replaced pair of records."""
     single = relation is Relation.ADD_REMOVE or link.outer_shift is not None
     return model.extremes(link) if single else model.pairs(link, design)
 
@@ -148,11 +151,11 @@ def _reach(
     outer_ratio: Any,
     outer_shift: int | None,
 ) -> float:
-    """The squared length of what a record adds, or of what two records differ by, in deviations of the noise
-    on the gradient.
+    """Bound the squared length of what a record adds, in deviations of the noise on the gradient.
 
-    Of a linear model two records far apart in the gradient have residuals of opposite signs, and are alike in
-    all else: what the matrices add is counted together with it.
+    For a pair of records it is the difference of what they add. In a linear model two records far apart in
+    the gradient have residuals of opposite signs and agree in all else, so the matrices are bounded together
+    with it.
     """
     residuals, weights, squares = extremes
     longest, joint = residuals * rows, model.normal and relation is not Relation.ADD_REMOVE
@@ -178,7 +181,7 @@ def _reach(
 
 
 def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Relation) -> Fraction:
-    """Compute μ² of a round for one record, from the noise that it says it has.
+    """Compute a round's μ² for one record, from the noise stated in the release.
 
     Raises
     ------
@@ -202,12 +205,14 @@ class RowBlock:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return int(self.rows.nbytes + self.response.nbytes)
 
 
 def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
-    """Rows and responses of records by their codes; an undeclared value is an error, or leaves them out."""
+    """Return rows and responses of records from codes; undeclared values are an error or leave a record
+    out.
+    """
     keep = locate((*design.variables, design.response), codes)
     if keep is not None:
         codes = [values[keep] for values in codes]
@@ -219,7 +224,7 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
 
 
 def check_bound(largest: int, bound: int) -> None:
-    """What a record adds, as it is about to be summed, against what the noise is made for."""
+    """Check what each record is about to add against the bound for which the noise was made."""
     if largest > bound:
         raise ContributionError(
             "a record would contribute more than the noise covers, so nothing was released: this is a "
@@ -228,7 +233,7 @@ def check_bound(largest: int, bound: int) -> None:
 
 
 def locate(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
-    """Which records have a declared value of every variable; None where all have."""
+    """Return which records have a declared value of every variable; None where all have."""
     keep: Any = None
     for variable, values in zip(variables, codes, strict=True):
         out = values >= variable.coder.size
@@ -241,7 +246,7 @@ def locate(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
 
 
 def undeclared_error(name: str, unknown: bool, wayout: str | None = None) -> DataError:
-    """Records without a place; not how many, which is private where the number of records is."""
+    """Return the error for undeclared values; it never says how many, which may be private."""
     if unknown:
         return DataError(
             f"column {name!r}: some records hold a value that is not declared, or no number where one is "
@@ -254,7 +259,7 @@ def undeclared_error(name: str, unknown: bool, wayout: str | None = None) -> Dat
 def exact_sums(
     model: ResponseModel, design: Design, link: Link, blocks: Iterable[RowBlock], curvature: bool = True
 ) -> RoundSums:
-    """The sums of all records, exactly; in pieces in which no sum reaches 2⁵³."""
+    """Return the exact sums of all records, in pieces in which no sum reaches 2⁵³."""
     size, square, shift = design.d * model.outputs, 0, link.outer_shift
     upper = np.triu_indices(size if curvature else 0)
     gradient, triangle = np.zeros(size, dtype=object), np.zeros(len(upper[0]), dtype=object)
@@ -290,7 +295,7 @@ def exact_sums(
 def _curvature(
     model: ResponseModel, link: Link, rows: FloatArray, predictor: FloatArray, heaviest: int
 ) -> FloatArray:
-    """The curvature, of which only the upper triangle is filled; no weight is above ``heaviest``."""
+    """Return the curvature's upper triangle; no weight is above ``heaviest``."""
     (_, d), m = rows.shape, model.outputs
     whole = np.zeros((m, d, m, d))
     pairs = combinations_with_replacement(range(m), 2)
@@ -302,7 +307,7 @@ def _curvature(
 
 
 def add_noise(sums: RoundSums, noise: RoundNoise, source: Source) -> RoundSums:
-    """The sums with rounded-Gaussian noise on each; what is not noised is not there."""
+    """Add rounded-Gaussian noise to the sums; those without noise are dropped."""
     gradient = rounded_gaussians(noise.gradient, len(sums.gradient), source)
     size = len(gradient)
 
