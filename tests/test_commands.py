@@ -249,6 +249,10 @@ def test_every_kind_from_file_to_report(name: str, run: Run, monkeypatch: pytest
     assert table or answer.tables()
     assert run("report", "a.json", "--out", "a.html", "--ledger", "l.db")[0] == 0
     assert "<html" in Path("a.html").read_text()
+    assert run("report", "a.json", "./a.json", "--out", "b.html")[0] == 2  # one heading for two
+    Path("b.json").write_text(Path("a.json").read_text())
+    assert run("report", "a.json", "b.json", "--out", "b.html")[0] == 0
+    assert all(f"<h2>{name}</h2>" in Path("b.html").read_text() for name in "ab")
     history = run("ledger", "history", "survey", "--ledger", "l.db")[1].splitlines()
     assert QUESTIONS[command].title in history[-1]
     os.rename("moved.csv", "survey.csv")

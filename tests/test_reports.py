@@ -306,10 +306,14 @@ def test_labels_of_the_schema_name_columns_and_values() -> None:
     study = discreet.Study(data, discreet.Schema(columns, n=300), epsilon=9, delta="1e-6")
     study.proportions("marital", epsilon=1)
     study.regress("hours ~ age + marital", epsilon=5)
+    study.survival("age", "marital", epsilon=1)
+    study.network({"marital": []}, epsilon=1)
     text = report(study.result())
     for words in (
         "<h2>Marital status</h2>",
         "<h2>Regression of Hours worked</h2>",
+        "<h2>Survival by Age</h2>",
+        "<h2>Network of Marital status</h2>",
         "<td>Age (years)</td>",
         "<td>Marital status: married</td>",
     ):

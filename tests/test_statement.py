@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import discreet
 from discreet._cli import app
 from discreet._documents.study import StudyResult
 from discreet._reporting import statement
+from discreet.ledger.budgets import Budget
 
 ABOUT = {
     "data_curators": ['Office: for "statistics"'],
@@ -53,6 +55,7 @@ def test_the_record_fits_the_schema_and_says_what_was_spent(result: StudyResult)
     assert errors(read) == [] == list(statement.problems(read, statement.SCHEMA))
     told = read["deployment"]
     assert told["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.75}
+    assert read["url_slug"] == "smoking-survey-office-for-statistics--2026"  # as the registry makes it
     assert told["dp_variant"]["variant_name"] == "Pure DP"
     assert "n = 200" in told["dp_variant"]["unprotected_quantities"]
     assert told["basic"]["data_curators"] == ABOUT["data_curators"]
@@ -66,6 +69,20 @@ def test_no_text_adds_a_line_of_its_own(result: StudyResult) -> None:
         read = yaml.safe_load(statement.as_yaml(record))
         assert read["status"] == "Draft"
         assert read["deployment"]["basic"]["name"].strip() == title
+
+
+@pytest.mark.parametrize("delta", ["1e-5", "1e-6", "2e-7", "1/300000"])
+def test_small_numbers_are_numbers_of_yaml_and_not_below_what_was_spent(
+    result: StudyResult, delta: str
+) -> None:
+    assert result.account is not None
+    spent = Budget(epsilon=Fraction(3, 4), delta=Fraction(delta))
+    account = dataclasses.replace(result.account, spent=spent, cap=spent)
+    record, _ = statement.registry_record(dataclasses.replace(result, account=account), ABOUT)
+    text = statement.as_yaml(record)
+    assert errors(yaml.safe_load(text)) == []
+    written = text.split("delta: ")[1].split()[0]
+    assert 0 <= Fraction(written) / Fraction(delta) - 1 < 1e-15
 
 
 def test_no_field_is_named_that_nobody_filled(result: StudyResult) -> None:
@@ -124,7 +141,11 @@ def test_the_page_marks_what_a_person_must_answer(result: StudyResult) -> None:
     page = statement.review_page(result, {"review": {"choice": "The board <chose>."}})
     open_questions = page.count("To be filled in by a person.")
     assert f"Open questions: {open_questions}." in page
-    assert open_questions == 4
+    assert open_questions == 5
+    fields = {"intended_use": "Planning.", "actors": "The office", "access_type": "Non-interactive"}
+    more = statement.review_page(result, fields)
+    assert more.count("To be filled in by a person.") == open_questions - 2  # nobody answers for "choice"
+    assert "Planning. <em>(stated by a person)</em>" in more
     assert "The board &lt;chose&gt;. <em>(stated by a person)</em>" in page
     assert "ε = 0.75" in page
     assert "the replacement of any one record" in page

@@ -41,12 +41,12 @@ written <- function(value) {
 
 column <- function(...) list(...)
 
-schema <- function(..., n = NULL, person = NULL, per_person = NULL) {
+schema <- function(..., n = NULL, person = NULL, per_person = NULL, strata = NULL, cluster = NULL) {
   columns <- list(...)
   if (length(columns) == 0 || is.null(names(columns)) || any(names(columns) == "")) {
     stop("name each column: schema(smoker = c('no', 'yes'), age = c(18, 95))", call. = FALSE)
   }
-  declared <- list(n = n, person = person, per_person = per_person)
+  declared <- list(n = n, person = person, per_person = per_person, strata = strata, cluster = cluster)
   declared <- c(declared[!vapply(declared, is.null, NA)], list(columns = lapply(columns, declared_column)))
   structure(declared, class = "discreet_schema")
 }
@@ -72,11 +72,18 @@ study <- function(data, schema, epsilon, delta = NULL, ledger, dataset) {
     tryCatch({ remaining(made); TRUE }, error = function(e) FALSE)
   } else FALSE
   if (!datasets) {
-    relation <- if (is.null(schema$n)) c("--relation", "add-remove")
-    call_program("ledger", "create", dataset, "--epsilon", written(epsilon),
-                 if (!is.null(delta)) c("--delta", written(delta)), relation, "--ledger", ledger, "--json")
+    unit <- if (!is.null(schema$person)) c("--unit", schema$person)
+    call_program("ledger", "create", dataset, "--epsilon", written(epsilon), "--relation", relation_of(schema), unit,
+                 if (!is.null(delta)) c("--delta", written(delta)), "--ledger", ledger, "--json")
   }
   made
+}
+
+relation_of <- function(schema) {
+  public <- vapply(schema$columns, function(part) is.list(part) && isTRUE(part$public), NA)
+  if (is.null(schema$n)) return("add-remove")
+  if (any(public)) return("within-group")
+  if (is.null(schema$person)) "replace-one" else "replace-person"
 }
 
 records <- function(data, folder) {
@@ -136,7 +143,7 @@ quantiles <- function(study, column, epsilon, ..., level = 0.95) {
 }
 
 survival <- function(study, time, event, epsilon, ..., level = 0.95) {
-  ask(study, "survival", c(time, event), list(epsilon = epsilon, ...), level)
+  ask(study, "survival", time, list(event = event, epsilon = epsilon, ...), level)
 }
 
 regress <- function(study, formula, epsilon, ..., level = 0.95) {
@@ -193,7 +200,16 @@ save_answer <- function(answer, file) {
   invisible(file)
 }
 
-report <- function(answer, file) {
-  with_document(answer, function(document) call_program("report", document, "--out", file))
+report <- function(answers, file, title = NULL) {
+  if (inherits(answers, "discreet_answer")) answers <- list(Result = answers)
+  if (is.null(names(answers)) || any(names(answers) == "") || any(grepl("/", names(answers), fixed = TRUE))) {
+    stop("name each answer, without slashes: report(list(shares = a, hours = b), file)", call. = FALSE)
+  }
+  folder <- tempfile("discreet-")
+  dir.create(folder, mode = "0700")
+  on.exit(unlink(folder, recursive = TRUE))
+  documents <- file.path(folder, paste0(names(answers), ".json"))
+  for (i in seq_along(answers)) writeChar(answers[[i]]$document, documents[i], eos = NULL, useBytes = TRUE)
+  call_program("report", documents, "--out", file, if (!is.null(title)) c("--title", title))
   invisible(file)
 }

@@ -53,4 +53,5 @@ def test_r_cmd_check_and_the_study_of_a_board(tmp_path: Path) -> None:
     assert len(script.read_text().splitlines()) <= 25
     shown = run(tmp_path, "Rscript", str(script))
     assert "university" in shown
-    assert "hours.html" in os.listdir(tmp_path)
+    page = (tmp_path / "board.html").read_text()
+    assert all(f"<h2>{name}</h2>" in page for name in ("education", "age", "hours"))

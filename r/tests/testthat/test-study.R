@@ -25,6 +25,30 @@ test_that("each question is answered as the data are", {
   expect_equal(fit$table$mean[1], unname(coef(lm(age ~ relevel(smoker, "never"), people))[1]), tolerance = 0.2)
 })
 
+test_that("survival curves and weighted shares are answered as the data are", {
+  skip_if_not(there, "the program discreet is not installed")
+  trial <- data.frame(days = rep(c(100, 300, 500, 700, 900), 200), status = rep(c("alive", "dead"), 500),
+                      arm = rep(c("a", "b"), each = 500), share = rep(c(3, 1), each = 500))
+  columns <- schema(days = c(0, 1000), status = c("alive", "dead"), arm = column(values = c("a", "b"), public = TRUE),
+                    n = 1000)
+  made <- study(trial, columns, epsilon = 60, ledger = tempfile(), dataset = "trial")
+  expect_warning(curve <- survival(made, "days", "status", by = "arm", bins = c(0, 200, 400, 600, 800, 1000),
+                                   epsilon = 20), "protects very little")
+  expect_equal(curve$table$mean[c(1, 5)], c(0.894, 0.894), tolerance = 0.03)
+  weighted <- schema(status = c("alive", "dead"), arm = c("a", "b"), share = column(weight = 4), n = 1000)
+  made <- study(trial, weighted, epsilon = 60, ledger = tempfile(), dataset = "trial")
+  shares <- proportions(made, "arm", epsilon = 10)$table
+  expect_equal(shares$mean, c(0.75, 0.25), tolerance = 0.02)
+  strata <- schema(status = c("alive", "dead"), arm = column(values = c("a", "b"), public = TRUE),
+                   share = column(weight = 4), n = 1000, strata = "arm")
+  made <- study(trial, strata, epsilon = 60, ledger = tempfile(), dataset = "strata")
+  expect_equal(guarantee(proportions(made, "status", epsilon = 5))$relation, "within-group")
+  trial$who <- rep(1:500, each = 2)
+  people <- schema(status = c("alive", "dead"), n = 1000, person = "who", per_person = 2)
+  made <- study(trial, people, epsilon = 60, ledger = tempfile(), dataset = "people")
+  expect_equal(guarantee(proportions(made, "status", epsilon = 5))$relation, "replace-person")
+})
+
 test_that("draws are those of the posterior, and the same for one seed", {
   skip_if_not(there, "the program discreet is not installed")
   shares <- proportions(new_study(), "insured", epsilon = 5)
@@ -57,6 +81,10 @@ test_that("mistakes are said in words of the program, and files are kept", {
   page <- tempfile(fileext = ".html")
   report(shares, page)
   expect_match(paste(readLines(page, warn = FALSE), collapse = ""), "smoker")
+  several <- tempfile(fileext = ".html")
+  report(list(shares = shares, again = shares), several, title = "Two answers")
+  expect_match(paste(readLines(several, warn = FALSE), collapse = ""), "Two answers.*shares.*again")
+  expect_error(report(list(shares, shares), several), "name each answer")
   expect_output(print(shares), "never")
 })
 

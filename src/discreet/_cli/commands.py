@@ -191,7 +191,7 @@ def _split(
 
 
 def _report(
-    file: Annotated[Path, typer.Argument(help="A release of any kind.")],
+    file: Annotated[list[Path], typer.Argument(help="Releases, or the document of a study.", metavar="FILE")],
     out: Annotated[Path, typer.Option(help="Write the report to this new HTML file.")],
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     ledger: Annotated[
@@ -200,14 +200,17 @@ def _report(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Make a self-contained HTML report of a release: for people who decide, print and file."""
-    text, answer = _read(file)
+    """Make a self-contained HTML report of one release or several: for people who decide, print and file."""
+    answers = {}
+    for path in file:
+        text, answer = _read(path)
+        answers[path.stem] = answer if ledger is None else _with_receipt(answer, text, ledger)
+    if len(answers) < len(file):
+        raise InvalidInputError("the files must have different names, which are the headings of the report")
     with new_file(out, force, "--out") as write:
         from discreet._reporting.report import report
 
-        if ledger is not None:
-            answer = _with_receipt(answer, text, ledger)
-        write(report(answer, title=title))
+        write(report(answers if len(file) > 1 else answer, title=title))
     note(f"Saved to {out}")
 
 

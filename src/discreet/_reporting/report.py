@@ -32,6 +32,13 @@ _NOISE = "noise"
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
 """
+_STARTS = {
+    "mean": "Mean of ",
+    "regress": "Regression of ",
+    "quantiles": "Quantiles of ",
+    "survival": "Survival by ",
+    "network": "Network of ",
+}
 _VERIFY = """<h3>How to verify</h3>
 <ol><li><code>discreet show FILE</code> on the published JSON document prints the figures above, and refuses a
 document whose checksum does not match.</li>
@@ -202,7 +209,8 @@ def heading_of(name: str, question: Mapping[str, Any], labels: Labels) -> str:
     """Return the title of a question; without one what it asks about, in the words of the schema."""
     if "title" in question or "kind" not in question:
         return str(question.get("title", name))
-    asked = question.get("columns") or question.get("column") or question.get("formula") or name
+    fields = ("columns", "column", "formula", "time", "parents")
+    asked = next((question[field] for field in fields if question.get(field)), name)
     if isinstance(asked, str):
         response, tilde, _ = asked.partition("~")
         about = [response.strip()] if tilde else [asked]
@@ -210,8 +218,7 @@ def heading_of(name: str, question: Mapping[str, Any], labels: Labels) -> str:
         about = list(map(str, asked))
     text = " and ".join(labels.names.get(column, column) for column in about)
     by = question.get("by")
-    start = {"mean": "Mean of ", "regress": "Regression of ", "quantiles": "Quantiles of "}
-    text = start.get(str(question["kind"]), "") + text + (f" by {labels.names.get(by, by)}" if by else "")
+    text = _STARTS.get(str(question["kind"]), "") + text + (f" by {labels.names.get(by, by)}" if by else "")
     return text[0].upper() + text[1:]
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from fractions import Fraction
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -21,7 +22,7 @@ from discreet._numerics.enclosures import up
 from discreet._reporting.report import Labels, frame, heading_of, proof_title
 from discreet._text import nearest
 from discreet._version import __version__
-from discreet.errors import InvalidInputError
+from discreet.errors import InvalidInputError, TooLargeError
 from discreet.privacy.composition import compose
 
 SCHEMA: dict[str, Any] = json.loads(files("discreet._reporting").joinpath("registry.json").read_text("utf-8"))
@@ -43,6 +44,7 @@ _QUESTIONS = {
     "choice": "Who chose these values, and on what grounds?",
     "public": "What is public, and not protected?",
     "trust": "Who sees the records, and who is trusted with them?",
+    "queries": "Who may ask, and may an answer decide the next question?",
     "collection": "How were the records collected, and which bias do they bring?",
     "mechanisms": "Which mechanisms, and why do their guarantees hold?",
     "composition": "How are losses added up, and what stops further releases?",
@@ -55,6 +57,14 @@ _QUESTIONS = {
     "evidence": "Which evidence can a third party check?",
 }
 """What is asked about a release along NIST SP 800-226 (2025), by the key that answers it in ``about``."""
+_ALSO_IN = {
+    "purpose": ("description", "intended_use"),
+    "choice": ("justification",),
+    "trust": ("actors",),
+    "queries": ("access_type", "access_type_details"),
+    "collection": ("data_source_type", "data_source_type_details"),
+}
+"""The fields of the registry that answer questions of the review, too."""
 
 
 def check_about(about: Mapping[str, Any]) -> None:
@@ -123,9 +133,14 @@ def registry_record(result: StudyResult, about: Mapping[str, Any]) -> tuple[dict
         ]
         if tier == level - 1 and all(filled.get(name) for name in wanted):
             tier = level
-    slug = re.sub(r"[^a-z0-9]+", "-", str(filled["name"]).lower()).strip("-") or "release"
-    record = {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}
+    record = {"url_slug": _slug(filled), "status": "Draft", "tier": tier, "deployment": deployment}
     return record, [name for name in required if not filled.get(name)]
+
+
+def _slug(filled: Mapping[str, Any]) -> str:
+    """Return the name of a record as ``scripts/update_slug.py`` of the registry makes it."""
+    parts = filled["name"], "-".join(filled.get("data_curators", ())), filled.get("publication_date", "")[:4]
+    return "_".join(re.sub(r"\W+", "_", part.lower()) for part in parts).replace("_", "-")
 
 
 def as_yaml(record: Mapping[str, Any], indent: str = "") -> str:
@@ -146,14 +161,25 @@ def as_yaml(record: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _quoted(value: Any) -> str:
-    """Return a value as YAML, of which no character ends its line."""
-    return json.dumps(value, ensure_ascii=not str(value).isprintable())
+    """Return a value as YAML, of which no character ends its line; a number in it has a point."""
+    text = json.dumps(value, ensure_ascii=not str(value).isprintable())
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
+
+
+def _at_least(value: Fraction) -> float:
+    """Return the double whose digits, as they are written, are not below a value."""
+    near = float(value)
+    return near if Fraction(repr(near)) >= value else up(value)
 
 
 def review_page(result: StudyResult, about: Mapping[str, Any], day: date | None = None) -> str:
     """Return the page for a disclosure review: each question with its answer and who gave it."""
     check_about(about)
     known, written = _answers(result), dict(about.get("review", {}))
+    for key, names in _ALSO_IN.items():
+        given = [str(about[name]).rstrip(".") for name in names if about.get(name)]
+        if given:
+            written.setdefault(key, ". ".join(given) + ".")
     rows, open_questions = [], 0
     for key, question in _QUESTIONS.items():
         parts = [f"<p>{escape(text)}</p>" for text in known.get(key, ())]
@@ -182,12 +208,13 @@ def _releases(result: StudyResult) -> list[tuple[str, str]]:
 
 
 def _together(result: StudyResult) -> str | None:
-    """Return what the exact curves of the answers give together at δ = 10⁻⁶, where it can be computed."""
+    """Return what the exact curves of the answers give together at the δ of the budget, or at 10⁻⁶."""
+    delta = Fraction(1, 10**6) if result.account is None else result.account.cap.delta or Fraction(1, 10**6)
     try:
-        whole = compose([answer.guarantee for answer in result.answers.values()])
-    except InvalidInputError:
+        epsilon = compose([a.guarantee for a in result.answers.values()]).quick_epsilon_at(float(delta))
+    except (InvalidInputError, TooLargeError):
         return None
-    return f"ε = {whole.quick_epsilon_at():.4g} at δ = 1e-6"
+    return f"ε = {epsilon:.4g} at δ = {float(delta):g}"
 
 
 def _public(result: StudyResult) -> list[str]:
@@ -214,7 +241,7 @@ def _known(result: StudyResult) -> dict[str, Any]:
         "Zero-concentrated DP" if spent.unit == "zcdp" else "Approximate DP" if spent.delta else "Pure DP"
     )
     parameters = {
-        name: up(value)
+        name: _at_least(value)
         for name, value in (("epsilon", spent.epsilon), ("delta", spent.delta), ("rho", spent.zcdp))
         if value
     }
