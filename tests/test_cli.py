@@ -578,7 +578,7 @@ class TestLedger:
     @pytest.mark.parametrize(
         ("command", "code", "message"),
         [
-            (("ledger", "show"), 2, "which ledger?"),
+            (("ledger", "show"), 2, "no ledger is named"),
             (("ledger", "show", "--ledger", "none.db"), 8, "there is no ledger"),
             (("ledger", "show", "surwey", *LEDGER), 2, "did you mean 'survey'"),
             (("ledger", "create", "survey", "--epsilon", "1", *LEDGER), 2, "exists already"),

@@ -254,7 +254,7 @@ def test_what_protects_near_records_does_not_mix(opened: Any) -> None:
 def test_a_family_that_is_no_longer_made_is_read_only(name: str) -> None:
     sample = load_answer((WRITTEN / f"documents/sample-{name}.json").read_text("utf-8"))
     assert ("not checked" in sample.summary()) is (name == "defined-vector")  # nobody can compute its cost
-    with pytest.raises(InvalidInputError, match="no longer made"):
+    with pytest.raises(InvalidInputError, match="no longer offered"):
         discreet.posterior_sampler("direct", sample.model, prior=sample.prior_law, n=10)
 
 

@@ -533,7 +533,7 @@ class TestAddresses:
     def test_postgresql_out_of_reach_shows_no_password(self) -> None:
         pytest.importorskip("psycopg")
         ledger = Ledger("postgresql://u:hunter2@127.0.0.1:1/none", timeout=0.2)
-        with pytest.raises(LedgerError, match="out of reach") as failed:
+        with pytest.raises(LedgerError, match="cannot be reached") as failed:
             ledger.datasets()
         assert "hunter2" not in str(failed.value) + repr(ledger)
 

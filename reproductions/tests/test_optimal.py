@@ -192,7 +192,7 @@ def test_it_is_solved_on_first_use_only(monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_can_be_released_audited_and_inferred_from() -> None:
     m = optimal_mechanism(prior=(1, 1, 1), n=8, epsilon=1)
     assert sum(m.draw((5, 2, 1))) == 8
-    with pytest.raises(InvalidInputError, match="no longer made"):
+    with pytest.raises(InvalidInputError, match="no longer offered"):
         discreet.mechanism("optimal", prior=(1, 1), n=7, epsilon=1)
     a = discreet.audit(m)
     assert a.holds

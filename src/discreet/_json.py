@@ -64,12 +64,12 @@ def _parts(value: Any) -> Iterable[Any]:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
-        raise Unreadable("a key stands twice in one place")
+        raise Unreadable("an object has the same key twice")
     return mapping
 
 
 def _no_number(name: str) -> Any:
-    raise Unreadable("NaN or an infinity stands for a number")
+    raise Unreadable("a number is NaN or infinite")
 
 
 def as_json(value: Any) -> Any:

@@ -17,7 +17,7 @@ Thing = TypeVar("Thing", bound=type)
 
 
 class Registry:
-    """Things of one sort by their kind; withdrawn kinds can be read but no longer made."""
+    """Things of one sort by their kind; withdrawn kinds can be read but are no longer offered."""
 
     def __init__(
         self, what: str, named_by: str, addresses: dict[str, str], withdrawn: dict[str, str] | None = None
@@ -53,15 +53,16 @@ class Registry:
 
     def __getitem__(self, kind: str) -> Any:
         if not isinstance(kind, str):  # it may be data, given in the wrong place
-            raise InvalidInputError(f"{self.what} must be given by its name, not by a {type(kind).__name__}")
+            raise InvalidInputError(f"{self.what} must be a name, not a {type(kind).__name__}")
         self.check_made(kind)
         return self.reader(kind)
 
     def check_made(self, kind: str) -> None:
-        """Raise an error for a kind that can be read but no longer made."""
+        """Raise an error for a kind that can be read but are no longer offered."""
         if kind in self._withdrawn:
             raise InvalidInputError(
-                f"{self.what} {kind!r} is no longer made: documents that hold it are read, shown and verified"
+                f"{self.what} {kind!r} is no longer offered; documents that hold it can still be read, shown "
+                "and verified"
             )
 
     def reader(self, kind: str) -> Any:

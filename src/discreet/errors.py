@@ -96,7 +96,7 @@ class TooLargeError(DiscreetError):
 
 
 class FileError(DiscreetError):
-    """A file is missing, unreadable, unwritable, or not what its ending says. No content is quoted."""
+    """A file is missing, unreadable, unwritable, or not what its extension says. No content is quoted."""
 
 
 class EngineFailure(DiscreetError):
@@ -188,7 +188,7 @@ def short_repr(value: Any, most: int = 200) -> str:
     value
         The value.
     most
-        Greatest number of characters.
+        The largest number of characters.
 
     Returns
     -------

@@ -402,14 +402,14 @@ class Schema:
     expected_n : pair of numbers, optional
         A range in which a private number of records is expected, such as ``(100, 1e6)``.
     person, per_person : str and int, optional
-        The column that says whose record it is, and how many records of one person enter at most: privacy is
-        then that of a person.
+        The column that identifies people, and the largest number of records of one person that are used:
+        people are then protected, not records.
     strata, cluster : str, optional
         Columns of the sampling design of a weighted survey: public strata, and primary sampling units, which
         must be those that ``person`` protects.
     strict : bool
-        Whether a value that the schema does not provide for stops an answer. ``False``: it is left out, and
-        no error depends on a record.
+        Whether an undeclared value stops an answer. If False, the record is left out, and no error depends on
+        a record.
 
     Examples
     --------
@@ -473,8 +473,8 @@ class Schema:
             )
         if not weights and (self.strata is not None or self.cluster is not None):
             raise InvalidInputError(
-                "strata= and cluster= are the design of a weighted survey: declare the column of weights, "
-                "{'weight': Weight(4)}; where all count the same, a column of ones as Weight(1)"
+                "strata= and cluster= describe a weighted survey: declare its column of weights, "
+                "{'weight': Weight(4)}; if all records count the same, a column of ones as Weight(1)"
             )
 
     def _check_people(self) -> None:
@@ -634,7 +634,7 @@ class Schema:
         return column
 
     def only(self, parameter: str = "column") -> str:
-        """Return the name of the only column that is no weight.
+        """Return the name of the only column that is not a weight.
 
         Parameters
         ----------
@@ -830,7 +830,7 @@ class Schema:
     # Forms.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as JSON and TOML values, without what is at its default.
+        """Return the schema as JSON and TOML values, without those that equal their defaults.
 
         Returns
         -------

@@ -42,7 +42,7 @@ from discreet.errors import InvalidInputError
 if TYPE_CHECKING:
     from discreet.questions.base import Parameter, Question
 
-_REPEATS_COST_AGAIN = """Every run spends epsilon anew, so a second run for a nicer answer costs twice. With
+_REPEATS_COST_AGAIN = """Every run spends epsilon again, so a second run for a nicer answer costs twice. With
 --dataset and --ledger the charge is recorded, or refused when the budget does not allow it."""
 SchemaFile = Annotated[
     Path,
@@ -138,12 +138,10 @@ def _plan_command(kind: str, question: type[Question]) -> Any:
 
     def run(
         schema: SchemaFile,
-        within: Annotated[
-            str | None, typer.Option(help="The half-width that is wanted: 0.02, '2 points'.")
-        ] = None,
-        n: Annotated[int | None, typer.Option("--n", help="About how many records there are.")] = None,
+        within: Annotated[str | None, typer.Option(help="The wanted half-width: 0.02, '2 points'.")] = None,
+        n: Annotated[int | None, typer.Option("--n", help="The approximate number of records.")] = None,
         of: Annotated[
-            str | None, typer.Option(help="The share, group or coefficient that it is about.")
+            str | None, typer.Option(help="The share, group or coefficient that --within is about.")
         ] = None,
         guess: Annotated[
             str | None,

@@ -70,7 +70,7 @@ def _show(
     file: Annotated[Path, typer.Argument(help="A release of any kind, or the document of a study.")],
     level: Level = 0.95,
     draws: Annotated[
-        int | None, typer.Option(min=1, help="With --json: so many draws from the posterior, at no cost.")
+        int | None, typer.Option(min=1, help="With --json: how many posterior draws to print, at no cost.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same draws.")] = None,
     as_json: Json = False,
@@ -112,17 +112,17 @@ def _read(file: Path) -> tuple[str, Any]:
 def _run(
     file: Annotated[Path, typer.Argument(help="A study file: see the documentation.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for study.json and report.html; STUDY-results if not said.")
+        Path | None, typer.Option(help="Folder for study.json and report.html; STUDY-results by default.")
     ] = None,
     price: Annotated[
-        bool, typer.Option("--price", help="Say what it costs and whether it fits; spend nothing.")
+        bool, typer.Option("--price", help="Print the cost and whether the budget allows it; spend nothing.")
     ] = False,
     check: Annotated[
         bool,
         typer.Option(
             "--check/--no-check",
-            help="Look whether the data fit every question before the first charge; --no-check where "
-            "others see the exit code, which then tells them.",
+            help="Check that the data fit every question before the first charge; --no-check if others see "
+            "the exit code, which would tell them about the data.",
         ),
     ] = True,
     acknowledge_large_delta: LargeDelta = False,
@@ -172,7 +172,7 @@ def _run(
 
 
 def _split(
-    file: Annotated[Path, typer.Argument(help="A study file whose questions say within or weight.")],
+    file: Annotated[Path, typer.Argument(help="A study file whose questions have within or weight.")],
     as_json: Json = False,
 ) -> None:
     """Divide the budget of a study file among its questions; opens no data.
@@ -328,14 +328,14 @@ def _check(
 
 
 def _audit(
-    mechanism: Annotated[str, typer.Argument(help="Its name: the command mechanisms lists them.")],
+    mechanism: Annotated[str, typer.Argument(help="Its name, as `discreet mechanisms` lists it.")],
     prior: Prior,
     n: Annotated[int, typer.Option("--n", help="Number of records.")],
     epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
     delta: Delta = None,
     options: MechanismOptions = "",
     csv: Annotated[Path | None, typer.Option(help="Write the curve delta(epsilon) to this new file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the curve into this new file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot the curve into this new file.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -376,18 +376,18 @@ def _audit_document(audit: Audit) -> dict[str, Any]:
 
 
 def _law(
-    mechanism: Annotated[str, typer.Argument(help="Its name: the command mechanisms lists them.")],
-    counts: Annotated[str, typer.Option(help="Counts to look at, such as 4,4: not those of people.")],
+    mechanism: Annotated[str, typer.Argument(help="Its name, as `discreet mechanisms` lists it.")],
+    counts: Annotated[str, typer.Option(help="The counts, such as 4,4; not those of real people.")],
     prior: Prior,
     epsilon: Annotated[str, typer.Option(help="Privacy budget of the mechanism, such as 0.5 or 1/2.")],
-    n: Annotated[int | None, typer.Option("--n", help="Records, where --counts is one total.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Number of records, if --counts is one total.")] = None,
     delta: Delta = None,
     options: MechanismOptions = "",
     as_printed: Annotated[
         bool, typer.Option("--as-printed", help="Add the columns of the papers' tables, and 12 digits.")
     ] = False,
-    rows: Annotated[int, typer.Option(min=3, help="Rows to print; the rest is put together.")] = 20,
-    plot: Annotated[Path | None, typer.Option(help="Draw the law into this new file.")] = None,
+    rows: Annotated[int, typer.Option(min=3, help="Rows to print; the others are combined.")] = 20,
+    plot: Annotated[Path | None, typer.Option(help="Plot the distribution into this new file.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -35,7 +35,7 @@ EXIT_CODES = {
     CORRUPT: "a release or a ledger is corrupt or of an unknown version",
     LOSS: "the audit found a loss above the claim",
     REFUSED: "the ledger refused the charge: nothing was spent or released",
-    LEDGER: "the ledger cannot be used: absent, locked, read-only, full, out of reach",
+    LEDGER: "the ledger cannot be used: missing, locked, read-only, full or unreachable",
     INTERNAL: "internal error",
 }
 
@@ -101,7 +101,7 @@ Pattern = Annotated[
     bool, typer.Option("--glob", help="FILE is a pattern for several files, such as 'visits/*.csv'.")
 ]
 Piped = Annotated[
-    Format | None, typer.Option(help="What standard input holds; csv if not said.", metavar="|".join(Format))
+    Format | None, typer.Option(help="Format of standard input; csv by default.", metavar="|".join(Format))
 ]
 Dataset = Annotated[
     str | None, typer.Option(help="The dataset of the ledger that is charged.", metavar="NAME")
@@ -112,7 +112,7 @@ RequestId = Annotated[
 LargeDelta = Annotated[
     bool,
     typer.Option(
-        "--acknowledge-large-delta", help="Allow a delta of 1/n or more: it may give a record away."
+        "--acknowledge-large-delta", help="Allow a delta of 1/n or more, which may reveal a record."
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Write the release to this new JSON file.", metavar="FILE")]
@@ -140,7 +140,7 @@ def source(file: str, format: Format | None, pattern: bool = False) -> Iterator[
     if file != "-":
         if format is not None:
             raise InvalidInputError(
-                "--format is for standard input (-); the format of a file follows from its ending"
+                "--format is for standard input (-); the format of a file follows from its extension"
             )
         yield file
         return
@@ -210,7 +210,7 @@ def picture(axes: Any, path: Path) -> bytes:
     kinds = axes.figure.canvas.get_supported_filetypes()
     kind = path.suffix.lower().lstrip(".")
     if kind not in kinds:
-        raise FileError(f"--plot {str(path)!r}: the ending must be one of .{', .'.join(sorted(kinds))}")
+        raise FileError(f"--plot {str(path)!r}: its extension must be one of .{', .'.join(sorted(kinds))}")
     buffer = io.BytesIO()
     axes.figure.savefig(buffer, format=kind, dpi=150)
     return buffer.getvalue()

@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(_start)
     add_commands(group, create=_create, show=_show, history=_history, price=_price, cap=_cap)
     add_commands(group, verify=_verify, export=_export)
-    app.add_typer(group, help="Keep the privacy budgets of datasets.")
+    app.add_typer(group, help="Manage the privacy budgets of datasets.")
 
 
 def _start(context: typer.Context) -> None:
@@ -60,7 +60,7 @@ def _start(context: typer.Context) -> None:
 @contextmanager
 def _open(url: str | None) -> Iterator[discreet.Ledger]:
     if url is None:
-        raise InvalidInputError("which ledger? Give --ledger sqlite:///ledger.db, or set DISCREET_LEDGER")
+        raise InvalidInputError("no ledger is named: give --ledger sqlite:///l.db, or set DISCREET_LEDGER")
     with discreet.Ledger(url) as ledger:
         yield ledger
 
@@ -79,7 +79,7 @@ def _create(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="With replace-person: the column that tells people apart; the first charge may fix it.",
+            help="With replace-person: the column that identifies people; the first charge may fix it.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -106,7 +106,7 @@ def _cap(
 
 
 def _show(
-    dataset: Annotated[str | None, typer.Argument(help="The dataset; all of them if not said.")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="The dataset; all datasets by default.")] = None,
     ledger: LedgerUrl = None,
     as_json: Json = False,
 ) -> None:
@@ -129,15 +129,15 @@ _COLUMNS = ("row", "hour (UTC)", "price", "total", "request", "what was asked")
 def _history(
     dataset: Name,
     since: Annotated[
-        str | None, typer.Option(help="Entries from this day or moment (UTC) on.", metavar="2026-01-31")
+        str | None, typer.Option(help="Entries from this date or time (UTC) on.", metavar="2026-01-31")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Entries up to this day or moment (UTC).", metavar="2026-12-31")
+        str | None, typer.Option(help="Entries up to this date or time (UTC).", metavar="2026-12-31")
     ] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only create, cap or charge, or charges of one kind of question, such as table; repeat it."
+            help="Only create, cap or charge, or charges of one kind of question, such as table; repeatable."
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the entries to this new CSV file.")] = None,
@@ -243,10 +243,10 @@ def _price(
 
 
 def _verify(
-    file: Annotated[Path | None, typer.Option(help="Verify this export and not a ledger.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Verify this export instead of a ledger.")] = None,
     expect: Annotated[
         list[str] | None,
-        typer.Option(help="Hash of an entry that must be there, as a receipt shows it; repeat it."),
+        typer.Option(help="Hash of an entry that must be there, as a receipt shows it; repeatable."),
     ] = None,
     ledger: LedgerUrl = None,
     as_json: Json = False,

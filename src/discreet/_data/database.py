@@ -56,7 +56,7 @@ def _parts(text: str) -> tuple[sa.URL, str]:
     except (sa.exc.ArgumentError, ValueError):
         raise InvalidInputError(f"data are not the address of a database: {_SPELLING}") from None
     if not table.strip():
-        raise InvalidInputError(f"data name a database and no table of it: {_SPELLING}")
+        raise InvalidInputError(f"data name a database but no table: {_SPELLING}")
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     return url, table.strip()
@@ -65,8 +65,8 @@ def _parts(text: str) -> tuple[sa.URL, str]:
 def _check_kind(kind: str) -> None:
     if kind not in ("postgresql", "sqlite"):
         raise InvalidInputError(
-            f"{kind!r} names no database that is counted in, which are PostgreSQL and SQLite; copy the table "
-            "into one of these, or into a Parquet file"
+            f"{kind!r} is not a supported database, which are PostgreSQL and SQLite; copy the table into one "
+            "of these, or into a Parquet file"
         )
 
 

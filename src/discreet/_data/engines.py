@@ -285,7 +285,7 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     if not (tally.unknown and text is not None and isinstance(coder, Levels)):
         return tally
     stripped = text.str.strip_chars(WHITE)
-    unknown = table.frame.filter(table.codes[index] == coder.stray)
+    unknown = table.frame.filter(table.codes[index] == coder.invalid_code)
     ((blank, near),) = fetch(
         unknown.select(
             blank=stripped.is_in(coder.near[0]).cast(nw.Int64).sum(),
@@ -331,8 +331,8 @@ def _check_engine(engine: nw.Implementation) -> None:
     known = engine.is_pandas_like() or engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()
     if not (known or engine.is_pyspark_connect()):
         raise InvalidInputError(
-            f"a table of {engine.name.title()} cannot be counted: give its query (ibis.to_sql(table), say) "
-            "to the database that it is of, or load it into Polars"
+            f"a table of {engine.name.title()} cannot be counted: run its query, ibis.to_sql(table), in its "
+            "own database, or load it into Polars"
         )
 
 
@@ -467,7 +467,7 @@ def typed_table(
         lookups.append(lookup)
         place = nw.col(f"{name}_place")
         code = nw.when(place.is_null()).then(nw.lit(other)).otherwise(place)
-        return nw.when(missing).then(nw.lit(coder.absent)).otherwise(code)
+        return nw.when(missing).then(nw.lit(coder.missing_code)).otherwise(code)
 
     codes: list[Any] = []
     texts: list[Any] = []
@@ -481,12 +481,12 @@ def typed_table(
             if schema[name] in (nw.String, nw.Categorical, nw.Enum):
                 text = nw.col(name).cast(nw.String)
         else:
-            code = nw.lit(coder.stray)
+            code = nw.lit(coder.invalid_code)
             for column in dict.fromkeys(coder.kinds.values()):
                 if f"{name}_{column}" in schema:
                     held = kind.is_in([value for value, its in coder.kinds.items() if its == column])
                     code = nw.when(held).then(code_of(f"{name}_{column}", coder)).otherwise(code)
-            code = nw.when(kind == "null").then(nw.lit(coder.absent)).otherwise(code)
+            code = nw.when(kind == "null").then(nw.lit(coder.missing_code)).otherwise(code)
             if f"{name}_text" in schema:
                 text = nw.when(kind == "text").then(nw.col(f"{name}_text"))
         codes.append(code)
@@ -532,7 +532,7 @@ def _pandas_codes(series: Any, coder: Coder) -> Any:
     elif not (levels and _has_plain_type(series)):
         return None
     places, values = series.factorize()
-    codes = [*map(coder.code, values.tolist()), coder.absent]  # −1, the last, is missing
+    codes = [*map(coder.code, values.tolist()), coder.missing_code]  # −1, the last, is missing
     return np.array(codes, dtype=np.int64)[np.asarray(places)]
 
 
@@ -608,7 +608,7 @@ def choose(
 def no_column(names: Sequence[Any], column: str | None) -> InvalidInputError:
     listing = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if column is None:
-        return InvalidInputError(f"which column? Name it, one of: {listing}")
+        return InvalidInputError(f"column is missing: name one of {listing}")
     return InvalidInputError(
         f"does not exist; {nearest(names, column)}The columns are: {listing}",
         parameter="column",

@@ -491,9 +491,7 @@ def _positions(
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
     if None in coders:
-        raise InvalidInputError(
-            "which column? The first line of the file must name the columns; name one of them"
-        )
+        raise InvalidInputError("column is missing: name one of the columns in the first line of the file")
     columns = [*coders, *([] if person is None else [person])]
     return [names.index(choose(names, column, no_field)) for column in columns]
 
@@ -528,16 +526,16 @@ def _json_columns(
     wanted = [*coders, *([] if person is None else [person])]
     if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
         if None in coders:
-            raise InvalidInputError("which column? Give column=NAME")
+            raise InvalidInputError("column is missing: give column=NAME")
         return list(map(str, wanted))
     present = ", ".join(
         "count(*)" if column is None else f"count(json_type(json, {_pointer(column)}))" for column in wanted
     )
-    stray = "count(*) FILTER (json_type(json) != 'OBJECT')"
-    ((total, strays, *occurrences),) = records.aggregate(f"count(*), {stray}, {present}").fetchall()
-    if strays:
+    not_objects = "count(*) FILTER (json_type(json) != 'OBJECT')"
+    ((total, wrong, *occurrences),) = records.aggregate(f"count(*), {not_objects}, {present}").fetchall()
+    if wrong:
         raise FileError(
-            f"{files.label}: {strays} of {total} entries are not JSON objects, so they are not records"
+            f"{files.label}: {wrong} of {total} entries are not JSON objects, so they are not records"
         )
     keys = records.project("unnest(json_keys(json)) AS key, generate_subscripts(json_keys(json), 1) AS place")
     chosen = []

@@ -68,7 +68,7 @@ class Numbers(Coder):
 
     def find(self, value: Any) -> int:
         if not isinstance(value, Real | Decimal):
-            return self.stray
+            return self.invalid_code
         try:
             return self.place(float(value))
         except OverflowError:
@@ -85,7 +85,9 @@ class Numbers(Coder):
     def expression(self, value: nw.Expr, dtype: Any) -> Any:
         nw = words(value)
         if dtype == nw.Unknown:  # which is also the type of a column of nulls
-            return nw.when(value.is_null()).then(nw.lit(self.absent)).otherwise(nw.lit(self.untyped_code))
+            return (
+                nw.when(value.is_null()).then(nw.lit(self.missing_code)).otherwise(nw.lit(self.untyped_code))
+            )
         if dtype == nw.Boolean:
             value = value.cast(nw.Int64)
         elif dtype.is_integer():
@@ -102,7 +104,7 @@ class Numbers(Coder):
             raise wrong_type(type(dtype).__name__, "summed or binned; turn it into numbers")
         number = value.cast(nw.Float64)
         missing = number.is_null() | number.is_nan()
-        return nw.when(missing).then(nw.lit(self.absent)).otherwise(self.locate(number).cast(nw.Int64))
+        return nw.when(missing).then(nw.lit(self.missing_code)).otherwise(self.locate(number).cast(nw.Int64))
 
     def is_record(self, names: Sequence[str]) -> bool:
         return any(map(_is_number, names))
@@ -115,9 +117,9 @@ class Grid(Numbers):
     ``integers``: x must be a whole number, or ±∞, and j is clip(x) − lo.
     """
 
-    unfit = "no number, or no whole number where integers=True"
-    wayout = "repair or drop them before counting"
-    missing_wayout = "declare what they count as: missing=VALUE, within the bounds"
+    invalid_reason = "no number, or no whole number where integers=True"
+    hint = "repair or drop them before counting"
+    missing_hint = "declare what they count as: missing=VALUE, within the bounds"
 
     def __init__(self, bounds: Any, steps: int | None, integers: bool, missing: Any) -> None:
         if isinstance(bounds, str | bytes) or not isinstance(bounds, Sequence) or len(bounds) != 2:
@@ -148,23 +150,23 @@ class Grid(Numbers):
             self.steps = MOST_STEPS if steps is None else as_integer(steps, "steps")
         if not 1 <= self.steps <= MOST_STEPS:
             what = f"bounds={bounds!r} are" if integers else f"steps={steps!r} is"
-            raise InvalidInputError(f"{what} not from 1 to {MOST_STEPS} steps")
+            raise InvalidInputError(f"{what}: from 1 to {MOST_STEPS} steps are possible")
         self.size = self.steps + 1
-        self.stray = self.size
-        self.absent = self.size + 1
+        self.invalid_code = self.size
+        self.missing_code = self.size + 1
         if missing is not None:
             value = _exact(missing, "missing", missing)
             if not low <= value <= high or (integers and value.denominator != 1):
                 raise InvalidInputError(
                     f"must be a value within bounds={bounds!r}", parameter="missing", value=missing
                 )
-            self.absent = self.place(float(value))
+            self.missing_code = self.place(float(value))
 
     def place(self, number: float) -> int:
         clipped = min(max(number, self.low), self.high)
         if not self.integers:
             return math.floor((clipped - self.low) / self.width * self.steps + 0.5)
-        return int(clipped - self.low) if clipped == math.floor(clipped) else self.stray
+        return int(clipped - self.low) if clipped == math.floor(clipped) else self.invalid_code
 
     def locate(self, number: nw.Expr) -> Any:
         nw = words(number)
@@ -175,7 +177,7 @@ class Grid(Numbers):
         if not self.integers:
             return ((clipped - self.low) / self.width * self.steps + 0.5).floor()
         whole = clipped.floor()
-        return nw.when(clipped == whole).then(whole - self.low).otherwise(nw.lit(float(self.stray)))
+        return nw.when(clipped == whole).then(whole - self.low).otherwise(nw.lit(float(self.invalid_code)))
 
 
 def steps_between(low: float, high: float) -> int:
@@ -212,9 +214,9 @@ def steps_between(low: float, high: float) -> int:
 class Bins(Numbers):
     """Code i of the bin e_i ≤ x < e_{i+1}; the last bin holds its upper edge too."""
 
-    unfit = "no number, or one outside the declared edges"
-    wayout = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"
-    missing_wayout = "count them as a level of their own: missing='level'"
+    invalid_reason = "no number, or one outside the declared edges"
+    hint = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"
+    missing_hint = "count them as a level of their own: missing='level'"
 
     def __init__(self, edges: Any, outside: str | None, missing: str | None) -> None:
         if isinstance(edges, str | bytes | set | frozenset) or not isinstance(edges, Iterable):
@@ -247,13 +249,13 @@ class Bins(Numbers):
         self.clip = outside == "clip"
         self.bins = len(edges) - 1
         self.size = self.bins + (outside == "level") + (missing == "level")
-        self.stray = self.size  # text and the like is a mistake, and no level
+        self.invalid_code = self.size  # text and the like is a mistake, and no level
         self.own_outside = outside == "level"
-        self.absent = self.size - 1 if missing == "level" else self.size + 1
+        self.missing_code = self.size - 1 if missing == "level" else self.size + 1
 
     def place(self, number: float) -> int:
         if not self.clip and not self.edges[0] <= number <= self.edges[-1]:
-            return self.bins if self.own_outside else self.stray
+            return self.bins if self.own_outside else self.invalid_code
         return sum(number >= edge for edge in self.edges[1:-1])
 
     def locate(self, number: nw.Expr) -> Any:
@@ -271,7 +273,9 @@ class Bins(Numbers):
         if self.clip:
             return inner
         out = (number < self.edges[0]) | (number > self.edges[-1])
-        return nw.when(out).then(nw.lit(self.bins if self.own_outside else self.stray)).otherwise(inner)
+        return (
+            nw.when(out).then(nw.lit(self.bins if self.own_outside else self.invalid_code)).otherwise(inner)
+        )
 
 
 def _is_number(text: str) -> bool:

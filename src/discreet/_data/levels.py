@@ -36,12 +36,12 @@ class Levels(Coder):
     """
 
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
-    unfit = "a value outside the declared levels"
-    wayout = (
-        "declare every value, or one that the rest counts as: other=VALUE; NA is a text in a CSV file, and "
-        "an empty field is missing"
+    invalid_reason = "a value outside the declared levels"
+    hint = (
+        "declare every value, or the value that all others count as: other=VALUE; in a CSV file NA is a "
+        "text, and an empty field is missing"
     )
-    missing_wayout = (
+    missing_hint = (
         "declare the value that they count as: missing=VALUE, or leave them out: missing='exclude', or for "
         "all columns strict=False"
     )
@@ -50,14 +50,14 @@ class Levels(Coder):
         self.domain = domain
         counts_missing = domain.excludes_missing and keeps_missing
         self.size = domain.k + counts_missing
-        self.stray = self.size if domain.other is None else domain.levels.index(domain.other)
+        self.invalid_code = self.size if domain.other is None else domain.levels.index(domain.other)
         self.drops_missing = domain.excludes_missing and not counts_missing
         if counts_missing:
-            self.absent = domain.k
+            self.missing_code = domain.k
         elif domain.missing is None or self.drops_missing:
-            self.absent = self.size + 1
+            self.missing_code = self.size + 1
         else:
-            self.absent = domain.levels.index(domain.missing)
+            self.missing_code = domain.levels.index(domain.missing)
 
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:
@@ -67,12 +67,14 @@ class Levels(Coder):
 
     def find(self, value: Any) -> int:
         if type(value) is str:
-            return self.domain.texts.get(value, self.stray)
+            return self.domain.texts.get(value, self.invalid_code)
         if isinstance(value, bool):
-            return self.domain.truths.get(value, self.stray)
+            return self.domain.truths.get(value, self.invalid_code)
         if isinstance(value, Real | Decimal):
-            return self.domain.numbers.get(comparable(value), self.stray)
-        return self.domain.texts.get(value if isinstance(value, str) else value_text(value), self.stray)
+            return self.domain.numbers.get(comparable(value), self.invalid_code)
+        return self.domain.texts.get(
+            value if isinstance(value, str) else value_text(value), self.invalid_code
+        )
 
     def near_miss(self, value: Any) -> str | None:
         if not isinstance(value, str):
@@ -88,19 +90,19 @@ class Levels(Coder):
         numbers = self.domain.numbers
         if dtype in (nw.String, nw.Categorical, nw.Enum):
             text = value if dtype == nw.String else value.cast(nw.String)
-            return text, value.is_null(), self.domain.texts, self.stray
+            return text, value.is_null(), self.domain.texts, self.invalid_code
         if dtype == nw.Boolean:
-            return value, value.is_null(), self.domain.truths, self.stray
+            return value, value.is_null(), self.domain.truths, self.invalid_code
         if dtype.is_integer():
             low, high = RANGES[str(dtype)]  # a literal out of the column's range is an error on some engines
             wanted = {int(x): i for x, i in numbers.items() if low <= x <= high and x == int(x)}
-            return value, value.is_null(), wanted, self.stray
+            return value, value.is_null(), wanted, self.invalid_code
         if dtype.is_numeric():
             real = value.cast(nw.Float64)
             reals = {
                 float(x): i for x, i in self.domain.numbers.items() if abs(x) < 2**1023 and x == float(x)
             }
-            return real, value.is_null() | real.is_nan(), reals, self.stray
+            return real, value.is_null() | real.is_nan(), reals, self.invalid_code
         if dtype == nw.Unknown:  # which is also the type of a column of nulls
             return value, value.is_null(), {}, self.untyped_code
         raise wrong_type(type(dtype).__name__)
@@ -109,7 +111,7 @@ class Levels(Coder):
         nw = words(value)
         compared, missing, wanted, other = self.reading(value, dtype)
         code = _find(compared, list(wanted.items()), other)
-        return nw.when(missing).then(nw.lit(self.absent)).otherwise(code)
+        return nw.when(missing).then(nw.lit(self.missing_code)).otherwise(code)
 
     def is_record(self, names: Sequence[str]) -> bool:
         return not self.domain.texts.keys().isdisjoint(names)

@@ -62,7 +62,7 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
                 "table first"
             )
         if column is None and files.ending != ".parquet":
-            raise InvalidInputError("which column? Give column=NAME")
+            raise InvalidInputError("column is missing: give column=NAME")
     counts: dict[str, int] = {}
     with _open_frame(data) as (frame, chosen):
         if frame is None:

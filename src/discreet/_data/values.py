@@ -42,28 +42,28 @@ def words(of: Any) -> Any:
 class Coder(ABC):
     """What is declared about one column: a whole number for each record, which depends on that record alone.
 
-    Codes 0 … ``size`` − 1 are the declared places. ``stray`` is the code of a value outside the declaration
-    and ``absent`` that of a missing one: places where these are mapped, ``size`` and ``size + 1`` where not.
-    ``untyped`` marks a value of a type that no engine told us.
+    Codes 0 … ``size`` − 1 are the declared places. ``invalid_code`` is the code of an undeclared value and
+    ``missing_code`` that of a missing one: a declared place if they are mapped to one, else ``size`` and
+    ``size + 1``. ``untyped_code`` marks a value whose type the engine does not know.
     """
 
     size: int
-    stray: int
-    absent: int
+    invalid_code: int
+    missing_code: int
     drops_missing: bool = False
     """Whether missing values are left out, rather than an error."""
     total: bool = False
     """Whether every value has a place: see :meth:`accepting`."""
     kinds: ClassVar[Mapping[str, str]]
-    """Of a value that brings its own type (JSON): kind → the column that holds it, or no entry: stray."""
-    unfit: ClassVar[str]
-    wayout: ClassVar[str]
-    missing_wayout: ClassVar[str]
-    """What stray records hold, and what to do about them and about missing ones, for messages."""
+    """For values with a type of their own (JSON): the column that holds each kind; invalid kinds are left out."""
+    invalid_reason: ClassVar[str]
+    hint: ClassVar[str]
+    missing_hint: ClassVar[str]
+    """For messages: what invalid records hold, what to do about them, and about missing ones."""
 
     @property
     def untyped_code(self) -> int:
-        return self.stray if self.total else self.size + 2
+        return self.invalid_code if self.total else self.size + 2
 
     @property
     def codes(self) -> int:
@@ -72,7 +72,10 @@ class Coder(ABC):
     def accepting(self, total: bool = True) -> Self:
         """This coder, for which from now on a value without a place of its own counts as missing."""
         if total:
-            self.stray, self.total = self.stray if self.stray < self.size else self.absent, True
+            self.invalid_code, self.total = (
+                self.invalid_code if self.invalid_code < self.size else self.missing_code,
+                True,
+            )
         return self
 
     @abstractmethod
@@ -88,18 +91,18 @@ class Coder(ABC):
         """Whether the first line of a CSV file looks like a record rather than column names."""
 
     def near_miss(self, value: Any) -> str | None:
-        """``"blank"`` or ``"case"``: all that keeps a stray value from a declared one."""
+        """``"blank"`` or ``"case"``: all that keeps an undeclared value from a declared one."""
         return None
 
     def code(self, value: Any) -> int:
         """The code of any Python value; one that cannot be compared is outside the declaration."""
         value = as_plain(value)
         if is_missing(value):
-            return self.absent
+            return self.missing_code
         try:
             return self.find(value)
         except Exception:  # of an object of any making
-            return self.stray
+            return self.invalid_code
 
 
 @dataclass(frozen=True)
@@ -137,15 +140,15 @@ class Tally:
 
         problems = []
         if self.unknown:
-            problems.append(f"{some(self.unknown)} hold {coder.unfit}")
+            problems.append(f"{some(self.unknown)} hold {coder.invalid_reason}")
             hints = ((self.blank, "white space around it"), (self.case, "upper and lower case"))
             for number, ground in hints:
                 if number:
                     few = "some" if self.private_size else number
                     problems.append(f"{few} of these differ from a level only by {ground}")
-            problems.append(coder.wayout)
+            problems.append(coder.hint)
         if missing:
-            problems.append(f"{some(missing)} are missing; {coder.missing_wayout}")
+            problems.append(f"{some(missing)} are missing; {coder.missing_hint}")
         return problems
 
     def complete_counts(self, coder: Coder) -> tuple[int, ...]:
@@ -199,7 +202,10 @@ def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size:
     for value, weight in pairs:
         code = coder.find(value) if type(value) is str else coder.code(value)
         counts[code] += weight
-        if code == coder.stray == coder.size and (miss := coder.near_miss(as_plain(value))) is not None:
+        if (
+            code == coder.invalid_code == coder.size
+            and (miss := coder.near_miss(as_plain(value))) is not None
+        ):
             near[miss] += weight
     return Tally.of(counts, coder, private_size, **near)
 

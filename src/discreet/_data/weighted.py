@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 class WeightGrid(Grid):
     """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
 
-    unfit = "no weight: a number below 0, or no number"
-    wayout = "repair them before the survey is analysed"
-    missing_wayout = "every record needs a weight; with strict=False those without one are left out"
+    invalid_reason = "no weight: a number below 0, or no number"
+    hint = "repair them before the survey is analysed"
+    missing_hint = "every record needs a weight; with strict=False those without one are left out"
 
     def __init__(self, most: float) -> None:
         super().__init__((0, most), steps_between(0, most), False, None)
         self.size = self.steps + 2
-        self.stray, self.absent = self.size, self.size + 1
+        self.invalid_code, self.missing_code = self.size, self.size + 1
 
     def place(self, number: float) -> int:
         if number < 0:
-            return self.stray
+            return self.invalid_code
         return self.steps + 1 if number > self.high else super().place(number)
 
     def locate(self, number: nw.Expr) -> Any:
         nw = words(number)
-        above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.stray))
+        above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.invalid_code))
         inside = nw.when(number > self.high).then(above).otherwise(super().locate(number))
         return nw.when(number < 0).then(below).otherwise(inside)
 

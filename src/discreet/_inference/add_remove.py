@@ -253,7 +253,7 @@ class _Given:
 
     def __init__(self, cells: Cells, times: FloatArray, total_prior: LogUniform) -> None:
         self._cells, self._times = cells, times
-        self.prior: FloatArray = cells.law.pole[0]  # type: ignore[index]
+        self.prior: FloatArray = cells.law.singularity[0]  # type: ignore[index]
         self.strength = float(times @ self.prior)
         self._total_prior = total_prior
         self._listed: tuple[float, float, Cells, Sums] | None = None

@@ -253,7 +253,8 @@ class Pooled(Estimates):
             headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups that share strength",
             name=f"Shares of {labels.outcome} within {len(labels.groups)} pooled groups",
             notes=(
-                "The groups' shares are taken as draws from one unknown law, whose concentration is about "
+                "The groups' shares are taken as draws from one unknown distribution, whose concentration is "
+                "about "
                 f"{median:.3g} (90 % interval {low:.3g} to {high:.3g}): the larger, the more alike they are.",
             ),
         )

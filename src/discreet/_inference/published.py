@@ -49,7 +49,7 @@ class Published(Bridged):
     total: int | None
     levels: tuple[Any, ...]
 
-    guarantee = "the publisher's: nothing here adds to it or checks it"
+    guarantee = "the publisher's; it is neither extended nor checked here"
 
     def __str__(self) -> str:
         scale = f"{self.noise.scale:g}" if self.noise.scale.ndim == 0 else "one a cell"

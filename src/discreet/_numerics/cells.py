@@ -88,9 +88,9 @@ class Cells:
         upper, zero = self.law.upper, np.zeros(len(self))
         peak = np.clip(self.noise.peak(self.z, self.scale), zero, upper)
         mode = np.clip(self.law.mode, zero, upper)
-        if self.law.pole is None:
+        if self.law.singularity is None:
             return climb(self._relative, mode, peak)
-        a, log_q = self.law.pole
+        a, log_q = self.law.singularity
 
         def straight(x: FloatArray, at: FloatArray) -> FloatArray:  # concave where the law itself is not
             return np.asarray((x - at) * log_q + self.noise.relative(self.z, x, at, self.scale))
@@ -105,9 +105,9 @@ class Cells:
     @cached_property
     def _floor(self) -> FloatArray | float:
         """How far below the top terms matter."""
-        if self.law.pole is None:
+        if self.law.singularity is None:
             return -TAIL
-        tail = np.where(self.law.pole[0] < 1, _GRADED_TAIL, TAIL)
+        tail = np.where(self.law.singularity[0] < 1, _GRADED_TAIL, TAIL)
         return np.fmax(0.0, self._relative(np.zeros(len(self)), self.top)) - tail
 
     @cached_property
@@ -115,11 +115,11 @@ class Cells:
         """The first count of each cell that matters."""
         zero = np.zeros(len(self))
         low = descend(self._relative, self.top, self._floor, zero)
-        if self.law.pole is None:
+        if self.law.singularity is None:
             return low
         # Below 1 the law rises again towards 0, where it may matter.
         matters = self._relative(zero, self.top) >= self._floor
-        return np.where((self.law.pole[0] < 1) & matters, zero, low)
+        return np.where((self.law.singularity[0] < 1) & matters, zero, low)
 
     @cached_property
     def last(self) -> FloatArray:
@@ -135,10 +135,10 @@ class Cells:
     def panels(self) -> Panels:
         """The windows, cut at the breaks of the noise."""
         breaks, low, high = self.noise.breaks(self.z), self.first, self.last
-        graded = self.law.pole is not None
+        graded = self.law.singularity is not None
         if graded:
             breaks = [*breaks, self.top + 1]
-            low = np.where(low < high - low, 0.0, low)  # nearer to the pole than panels resolve
+            low = np.where(low < high - low, 0.0, low)  # nearer to the singularity than panels resolve
         edges = np.sort(np.clip(np.stack([low, *breaks, high + 1]), low, high + 1), axis=0)
         return cut(list(edges), graded)
 

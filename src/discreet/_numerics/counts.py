@@ -71,8 +71,8 @@ class CountLaw(ABC):
         return np.full_like(self.mode, np.inf)
 
     @property
-    def pole(self) -> tuple[FloatArray, FloatArray] | None:
-        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ: log P has a pole next to 0 that wide panels miss."""
+    def singularity(self) -> tuple[FloatArray, FloatArray] | None:
+        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ: log P has a singularity next to 0 that wide panels miss."""
         return None
 
     @abstractmethod
@@ -196,7 +196,7 @@ class RisingLaw(CountLaw):
         return self.limit
 
     @property
-    def pole(self) -> tuple[FloatArray, FloatArray]:
+    def singularity(self) -> tuple[FloatArray, FloatArray]:
         return self.a, self.log_q
 
     def tilt(self, s: FloatArray, limit: float) -> tuple[RisingLaw, FloatArray]:

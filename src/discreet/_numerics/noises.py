@@ -443,7 +443,7 @@ class Clamped(_Wrapped):
 
 
 @dataclass(frozen=True, eq=False)
-class Partly(_Wrapped):
+class PartiallyPublished(_Wrapped):
     """Noise on the cells that were ``published``; nothing is said of the others."""
 
     published: Any

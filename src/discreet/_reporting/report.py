@@ -44,7 +44,7 @@ _VERIFY = """<h3>How to verify</h3>
 document whose checksum does not match.</li>
 <li><code>discreet audit</code> recomputes the loss of a mechanism from its public parameters.</li>
 <li><code>discreet ledger verify --expect HASH</code>, with the hash of a receipt, shows that the charge is in
-the ledger and that the ledger was not edited or put back.</li></ol>
+the ledger, and that the ledger was not edited or restored from an older copy.</li></ol>
 """
 
 
@@ -63,9 +63,9 @@ class Meaning:
     def sentence(self) -> str:
         """The promise in plain words."""
         return (
-            f"Suppose somebody knows {self.rest}, and cannot decide between two equally plausible versions "
-            "of what is left. Without this release they would guess right 50 times in 100; with it, at most "
-            f"{self.right} times in 100."
+            f"Suppose an attacker knows {self.rest}, and considers two versions of the remaining data "
+            "equally plausible. Without this release the attacker guesses right 50 times in 100; with it, "
+            f"at most {self.right} times in 100."
         )
 
     @property
@@ -75,7 +75,7 @@ class Meaning:
             return ""
         return (
             "The table shows the most revealing outcome of the noise, which is rare; "
-            f"over all outcomes they guess right at most {self.right} times in 100."
+            f"over all outcomes the attacker guesses right at most {self.right} times in 100."
         )
 
     @property

@@ -181,7 +181,7 @@ class Guard:
         except Exception as error:
             # The message of an unforeseen error may quote data: its type is printed here, nothing is sent.
             print(f"discreet studio: internal error ({type(error).__name__})", file=sys.stderr)
-            text = "An unforeseen error; nothing more is shown here."
+            text = "An unexpected error occurred; no details are shown here."
             answer = Refused(500, "Something went wrong", text).page()
         if not started:
             await answer(scope, receive, with_headers)
@@ -238,7 +238,7 @@ class Guard:
             raise Refused(
                 403,
                 "Wrong token",
-                "This address is of an earlier start, or incomplete. Use the one that was printed last.",
+                "This address is incomplete or from an earlier start. Use the one that was printed last.",
             )
         rest = urlencode([(name, value) for name, value in pairs if name != "token"])
         # The path is ours again, so "//elsewhere" must not become the address of another host.

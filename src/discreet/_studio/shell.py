@@ -125,7 +125,7 @@ class Studio:
         """Return the page of a request that has no route."""
         assert isinstance(error, HTTPException)
         title, text = STATUS.get(
-            error.status_code, ("Malformed request", "It cannot be read; nothing was done.")
+            error.status_code, ("Malformed request", "The request cannot be read; nothing was done.")
         )
         response = self.page(request, "error.html", error.status_code, title=title, text=text)
         response.headers.update(error.headers or {})

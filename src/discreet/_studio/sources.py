@@ -60,7 +60,7 @@ class Sources:
         """Copy an upload to a file that only this user can read, and return it as a source."""
         ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if name.lower().endswith(e)), None)
         if ending is None:
-            raise FileError(f"the ending of the file must be one of {' '.join(FORMATS)}")
+            raise FileError(f"the file extension must be one of {' '.join(FORMATS)}")
         self._private = self._private or _Private()
         identifier = secrets.token_urlsafe(16)
         path = Path(self._private.path, secrets.token_hex(16) + ending)

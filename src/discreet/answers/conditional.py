@@ -96,7 +96,7 @@ class ConditionalRelease(Answer):
         Parameters
         ----------
         seed : int
-            The seed of the sampler, which is used for more than two values.
+            The seed of the sampler, which runs if there are more than two values.
 
         Returns
         -------
@@ -330,7 +330,7 @@ class ConditionalRelease(Answer):
 
     @cache_by_level
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """Return the rows for displays, from the plug-in posterior where the noise cannot be accounted for.
+        """Return the rows to display, from the plug-in posterior if the noise cannot be accounted for.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ class ConditionalRelease(Answer):
     def tables(self) -> tuple[Table, ...]:
         """Return tables for the report: pooled shares, or for few groups the shares and their differences."""
         if self._pooled_or_none is not None:
-            caption = "Groups that share strength: shares as draws from one unknown law"
+            caption = "Hierarchical model: the groups' shares are draws from one unknown distribution"
             return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
         if not 1 < len(self.groups) <= _MIN_POOLED_GROUPS or any(
             release.posterior_or_none() is None for release in self._nonempty
@@ -478,7 +478,7 @@ class ConditionalRelease(Answer):
         return inside.within_group(group_assumption(self.given))
 
     def upgrade(self) -> Self:
-        """Return the release with a within-group guarantee, for which version 0.1.0 wrote replace-one."""
+        """Return the release with a within-group guarantee where version 0.1.0 stated replace-one."""
         if self.guarantee.relation is not Relation.REPLACE_ONE:
             return self
         return replace(self, guarantee=self.guarantee.within_group(group_assumption(self.given)))

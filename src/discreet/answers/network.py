@@ -1,4 +1,4 @@
-"""Posteriors of the conditional tables of a Bayesian network, and whatever can be asked of it."""
+"""Posteriors of the conditional tables of a Bayesian network, and the queries that they answer."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class NetworkRelease(Answer):
     def networks(self, size: int = NETWORKS_DRAWN, seed: int | None = 0) -> NetworkDraws:
         """Draw all conditional tables from their posterior given everything that was released.
 
-        The true counts of each table are drawn exactly given what was published of it, and made to agree
-        where tables share columns. Each conditional distribution is then drawn given these counts.
+        The true counts of each table are drawn exactly given its published counts, and reconciled where
+        tables share columns. Each conditional distribution is then drawn given these counts.
 
         Parameters
         ----------

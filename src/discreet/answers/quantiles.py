@@ -137,7 +137,7 @@ class QuantileAnswer(Answer):
         return (beside(self.column, self.rows(), groups, "Quantiles, with 95 % intervals"),)
 
     def figure(self, level: float = 0.95) -> Figure:
-        """Return the quantiles to draw: by group, one probability in all groups and then the next.
+        """Return the quantiles to draw; with groups, all groups for one probability, then for the next.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class QuantileAnswer(Answer):
         values : array_like
             In the unit of the column.
         group : optional
-            One of the groups, for quantiles by group.
+            A group, for quantiles by group.
 
         Returns
         -------

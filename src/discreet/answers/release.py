@@ -128,7 +128,7 @@ class Release(Bridged, Answer):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether the mechanism also counted, as a last level, those of the n records without a value."""
+        """Whether the mechanism counted the records without a value as an additional last level."""
         return self.n is not None and self.missing == EXCLUDE and EXCLUDE not in self.levels
 
     @property
@@ -176,7 +176,7 @@ class Release(Bridged, Answer):
 
     @cached_property
     def built(self) -> Mechanism:
-        """The mechanism, built without the warnings that were given when the release was made."""
+        """The mechanism, built without repeating the warnings of the release."""
         return MECHANISMS.reader(self.mechanism)(**self.parameters)  # type: ignore[no-any-return]
 
     def check_parts(self) -> None:
@@ -212,7 +212,7 @@ class Release(Bridged, Answer):
 
         Where the number of records is private, its parameters are rates: shares times the expected number.
         Where records without a value were left out, its parameters are shares of all records, and the last is
-        that of the records left out.
+        the share of the records left out.
 
         Returns
         -------
@@ -287,7 +287,7 @@ class Release(Bridged, Answer):
 
     @cache_by_level
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """Return the rows for displays, from the plug-in posterior where the noise cannot be accounted for.
+        """Return the rows to display, from the plug-in posterior if the noise cannot be accounted for.
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class Release(Bridged, Answer):
         return rows_of(self.levels, *plug_in, share=True, count=self.counts)
 
     def posterior_or_none(self) -> UncertainShares | None:
-        """Return the posterior, or None where it cannot be computed and displays show the plug-in one."""
+        """Return the posterior, or None if it cannot be computed; displays then show the plug-in one."""
         try:
             return self.posterior
         except (NotPrivateError, TooLargeError):
@@ -386,7 +386,7 @@ class Release(Bridged, Answer):
 
     @property
     def plot_kind(self) -> str:  # type: ignore[override]
-        """Densities of few values; a line for each of many, or for each share within a table."""
+        """The kind of plot: densities of a few values, intervals of many values or of a table."""
         few = self.axes is None and len(self.levels) <= 12
         return "posterior" if few else "intervals"
 
@@ -510,7 +510,7 @@ class Release(Bridged, Answer):
         Parameters
         ----------
         rows : str, optional
-            The column whose values are the rows: the first unless given.
+            The column whose values are the rows; by default the first.
         percent : {"row", "column", "total"}
             What sums to 100 %.
 
@@ -693,7 +693,7 @@ class Release(Bridged, Answer):
         outcome : str
             The column whose shares are asked for.
         given : str, optional
-            The column of the groups; all records together unless given.
+            The column of the groups; by default all records together.
         size : int
             The number of draws.
         seed : int, optional
@@ -852,7 +852,7 @@ def publish(
     domain : Domain
         The values that were counted.
     guarantee : Guarantee, optional
-        That of the mechanism unless given.
+        By default the guarantee of the mechanism.
     axes : mapping, optional
         For a table: its columns with their values.
     total_prior : LogUniform, optional

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 EVERYTHING_ELSE, ALL_RECORDS = "everything else", "all records"
 _FALSE_LEVELS_NOTE = (
-    "Where levels are few and about equally large, an empty one that stands out by chance is taken for one "
-    "of them, and the interval of all records holds less often than it says; a smaller expected_false, such "
-    "as 0.01, avoids that."
+    "If levels are few and about equally large, an empty one that stands out by chance is taken for one of "
+    "them, and the interval of all records covers less often than stated; a smaller expected_false, such as "
+    "0.01, avoids that."
 )
 
 
@@ -50,7 +50,7 @@ class Selected(Answer):
     @property
     @abstractmethod
     def threshold(self) -> int:
-        """The threshold that a noisy count reaches, or exceeds, to be published."""
+        """The threshold that decides which noisy counts are published."""
 
     @property
     def heading(self) -> str:
@@ -166,7 +166,7 @@ class Discovered(Selected):
                 *self._facts,
                 (
                     "Levels",
-                    "not declared: read from the data, and published where a noisy count is above "
+                    "not declared: read from the data, and published if the noisy count is above "
                     f"{chosen.threshold:,}",
                 ),
                 (
@@ -179,11 +179,11 @@ class Discovered(Selected):
             notes=(
                 "Names of levels are data. With a probability of at most δ the name of a level that a single "
                 "record has is published: choose δ as you would the probability of such an accident.",
-                "Levels that are not here may exist: how many, and with how many records, is not known.",
+                "Other levels may exist; how many, and with how many records, is not known.",
             ),
             reading=(
-                "The number of records of a level is its noisy count, give or take the noise; every number "
-                "was taken to be as likely beforehand as any other.",
+                "The number of records of a level is inferred from its noisy count, under a prior that takes "
+                "all numbers to be equally likely.",
             ),
         )
 
@@ -252,7 +252,7 @@ class SparseRelease(Selected):
 
     @property
     def threshold(self) -> int:
-        """The least noisy count that was published."""
+        """The smallest noisy count that is published."""
         return self.mechanism.threshold
 
     @cached_property
@@ -286,7 +286,7 @@ class SparseRelease(Selected):
 
     @cache_by_level
     def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the number of records of each published value, of everything else, and of all.
+        """Return the number of records with each published value, with any other value, and in total.
 
         Parameters
         ----------
@@ -330,16 +330,16 @@ class SparseRelease(Selected):
                 ),
             ),
             notes=(
-                "The figures are numbers of records. A level with a count near the threshold may have none: "
-                "where its interval begins at 0 that is likely enough to be said.",
-                "Everything else is all declared levels that are not here, together: each of them may have "
-                "records.",
+                "The figures are numbers of records. A level with a count near the threshold may have no "
+                "records: its interval then begins at 0.",
+                "“Everything else” is all other declared levels together; each of them may have records.",
                 *((_FALSE_LEVELS_NOTE,) if 10 * self.expected_false >= 1 else ()),
             ),
             reading=(
-                "What was assumed of a level: it is empty with an unknown probability, or has x records in "
-                "proportion to a power of x, and both are inferred from what was published and what was not. "
-                "The number of records of everything else was counted with noise, not inferred from these.",
+                "The model of a level: it is empty with an unknown probability, and otherwise has x records "
+                "with a probability proportional to a power of x. Both are inferred from the levels that "
+                "were published and those that were not. The number of records of everything else was "
+                "counted with noise of its own.",
             ),
         )
 

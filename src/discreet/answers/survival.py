@@ -34,7 +34,7 @@ from discreet.privacy.guarantee import Guarantee
 
 _READING = (
     "The curve is the share of the population whose event happens after each time, as Kaplan and Meier "
-    "estimate it where some records are censored; censoring must tell nothing about the time of the event."
+    "estimate it where some records are censored; censoring must be independent of the time of the event."
 )
 _MAX_SHOWN_TIMES = 8
 
@@ -226,7 +226,7 @@ class SurvivalAnswer(Answer):
         Parameters
         ----------
         until : float, optional
-            Where time is cut off: the start of the last bin unless it is given.
+            The time at which the mean is cut off; by default the start of the last bin.
         level : float
             The probability of each interval.
 
@@ -237,7 +237,7 @@ class SurvivalAnswer(Answer):
         Raises
         ------
         InvalidInputError
-            If ``until`` is not within the bins but the last.
+            If ``until`` is not above the first edge, or is beyond the start of the last bin.
         """
         drawn = self._usual.restricted_mean(until)
         names = [group or "all" for group in self.groups]
@@ -249,7 +249,7 @@ class SurvivalAnswer(Answer):
         Parameters
         ----------
         time : float
-            One of the times of the curve.
+            A time of the curve.
         level : float
             The probability of each interval.
 

@@ -74,7 +74,7 @@ class SumsNoise:
     steps, parts : int
         Steps of the grid of the weights, and parts into which a mean divides a weight.
     people : int
-        Records of one person or cluster, at most.
+        The largest number of records of one person or cluster.
     cells, groups : int
         Cells of a group, and groups.
     diagonal, clusters, strata, replaces : bool
@@ -218,7 +218,7 @@ class SumsNoise:
 
 @dataclass(frozen=True)
 class Design:
-    """The sampling design, and whose records they are: public.
+    """The public sampling design, with the column that identifies people.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Design:
     most : float
         The largest weight that enters.
     strata, person : str, optional
-        Columns of strata, and of those who are protected.
+        The columns of the strata and of the people who are protected.
     n, units, strata_count : int, optional
         Records; units of the design (records or clusters) and strata with any. None where n is private.
     """
@@ -341,7 +341,7 @@ class Weighted(Answer):
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """The values, cells, groups or pairs of these that the numbers belong to."""
+        """The name of each estimate: a value, a cell, a group, or a pair of these."""
         (first, *more) = self.axes.values()
         return tuple(product(first, *more)) if more else first
 

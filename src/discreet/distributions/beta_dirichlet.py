@@ -264,7 +264,7 @@ class Beta(_Conjugate, Law):
         return (self.a / total) * (self.b / total) / (total + 1)
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """Return a credible interval; a plug-in one is too narrow, as its type says.
+        """Return a credible interval; that of a plug-in posterior is a ``PlugInInterval``, too narrow.
 
         Parameters
         ----------
@@ -567,7 +567,7 @@ class Dirichlet(_Conjugate):
     def interval(
         self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
     ) -> tuple[FloatArray, FloatArray]:
-        """Return credible intervals of the proportions; plug-in ones are too narrow, as their type says.
+        """Return credible intervals; those of a plug-in posterior are a ``PlugInInterval``, too narrow.
 
         Parameters
         ----------

@@ -254,14 +254,14 @@ def tails(level: float) -> tuple[float, float]:
 
 
 def as_draws(size: int, numbers: int) -> int:
-    """Return a number of draws, checked.
+    """Check a number of draws, and return it.
 
     Parameters
     ----------
     size
         Number of draws.
     numbers
-        How many numbers each draw has.
+        The number of values in each draw.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def solve_quantiles(
     probability
         Probabilities strictly between 0 and 1.
     start
-        Where to begin.
+        The starting values.
     low, high
         The bracket, positive.
 

@@ -14,14 +14,14 @@ from discreet.errors import InvalidInputError
 
 @dataclass(frozen=True, eq=False)
 class MixtureLikelihood:
-    """log Σᵢ exp(cᵢ + hᵢ·x − x'Hᵢx/2), x the parameters less ``centre``, up to a constant.
+    """The log-likelihood log Σᵢ exp(cᵢ + hᵢ·x − x'Hᵢx/2) + constant, x = parameters − ``centre``.
 
     Parameters
     ----------
     names : tuple
-        What the parameters are, on their last axis; axes before it are draws.
+        The names of the parameters, which are the last axis; earlier axes are draws.
     centre : array of shape (k,)
-        Where the parameters are counted from.
+        The origin from which the parameters are measured.
     constants : array of shape (components,)
         The cᵢ.
     linear : array of shape (components, k)
@@ -113,7 +113,7 @@ class MixtureLikelihood:
         return logsumexp(self.terms(self._check(parameters), np), axis=-1)[()]
 
     def gradient(self, parameters: Any) -> FloatArray:
-        """Return the gradient of :meth:`log_prob` by the parameters.
+        """Return the gradient of :meth:`log_prob` with respect to the parameters.
 
         Parameters
         ----------

@@ -65,7 +65,7 @@ class UncertainShares(ABC):
     @property
     @abstractmethod
     def inverse(self) -> IntArray:
-        """Index of the distinct distribution that each level's share has."""
+        """For each level, the index of its share's distribution among the distinct ones."""
 
     @property
     @abstractmethod

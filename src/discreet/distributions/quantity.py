@@ -1,4 +1,4 @@
-"""Numbers known by posterior draws: the results of comparisons, regressions and networks."""
+"""Numbers known through posterior draws: the results of comparisons, regressions and networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Quantity:
     draws
         Array of shape (draws,) or (draws, names).
     names
-        What the numbers are.
+        The names of the numbers.
 
     Examples
     --------

@@ -26,7 +26,7 @@ ROOT = "0" * 64
 MAX_LINE_BYTES = 256 * 2**20
 """Bytes of one line of an export, which holds a whole result."""
 Scope: TypeAlias = tuple[Relation, str | None]
-"""Whom a dataset counts: the relation, and the column that tells people apart."""
+"""Whom a dataset counts: the relation, and the column that identifies people."""
 
 
 def canonical(value: Any) -> str:

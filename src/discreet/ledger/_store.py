@@ -346,18 +346,18 @@ class Store:
 
 
 _TROUBLE = {
-    "SQLITE_(BUSY|LOCKED)|55P03": "is locked by another program for {seconds:g} s; end that one or try again",
+    "SQLITE_(BUSY|LOCKED)|55P03": "is locked by another program, after {seconds:g} s; end that one or retry",
     "SQLITE_READONLY|25006|42501": "cannot be written: it is read-only for this user; change its permissions",
-    "SQLITE_(FULL|IOERR_WRITE)|53100": "has no room: the disk is full or refuses it; make room and try again",
-    "SQLITE_CANTOPEN": "cannot be opened: it is gone, or its folder is not writable, as reading needs it",
+    "SQLITE_(FULL|IOERR_WRITE)|53100": "cannot grow: the disk is full; free some space and try again",
+    "SQLITE_CANTOPEN": "cannot be opened: it was removed, or its folder is not writable, which reading needs",
     "SQLITE_IOERR": "cannot be read or written: the disk reports an error",
-    "SQLITE_(CORRUPT|NOTADB)|XX00[12]": "is damaged or no database; put it aside and restore a copy",
-    "08|57P|^$": "is out of reach: the server does not answer; see whether it runs and the address is right",
+    "SQLITE_(CORRUPT|NOTADB)|XX00[12]": "is damaged or not a database; put it aside and restore a copy",
+    "08|57P|^$": "cannot be reached: no server answers; check that it runs and that the address is right",
 }
 """What codes of SQLite and PostgreSQL mean; the first that fits."""
 
 # While a connection is being made PostgreSQL's driver has no code, only words. In another language they are
-# not matched; then the attempts go on until the timeout and the error says "out of reach".
+# not matched; then the attempts go on until the timeout and the error says "cannot be reached".
 _REFUSED_AT_CONNECT = re.compile('database ".*" does not exist|authentication failed|no pg_hba|role ".*"')
 
 

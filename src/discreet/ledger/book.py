@@ -157,7 +157,7 @@ class Account:
 
     @property
     def scope(self) -> Scope:
-        """The relation, and the column that tells people apart."""
+        """The relation, and the column that identifies people."""
         return Relation(self.relation), self.unit
 
     @property
@@ -372,7 +372,7 @@ class Ledger:
         related = as_relation(relation)
         if related is Relation.REPLACE_NEARBY:
             raise InvalidInputError(
-                "relation='replace-nearby' is no longer made: ledgers that hold it are read"
+                "relation='replace-nearby' is no longer offered; ledgers that hold it can still be read"
             )
         scope = related, as_unit(unit, related)
         attempts: set[str] = set()
@@ -645,7 +645,7 @@ class Ledger:
     ) -> Receipt:
         """Charge a guarantee to a dataset, then return the result of ``compute``.
 
-        No part of the result is returned before the charge and the result are committed together. When
+        Nothing is returned before the charge and the result are committed together. When
         ``compute`` raises, nothing is charged.
 
         Parameters
@@ -825,7 +825,7 @@ class Ledger:
 
     @staticmethod
     def verify_export(path: str | os.PathLike[str], *, expect: str | Iterable[str] = ()) -> Verification:
-        """Verify an exported file, of which every byte is checked.
+        """Verify an exported file; every byte is checked.
 
         Parameters
         ----------
@@ -971,9 +971,7 @@ def _verification(entries: Iterable[Entry], expect: Iterable[str]) -> Verificati
     for entry in chain.check_chain(entries):
         missing.discard(entry.hash)
         if latest and _hour(entry.time) < _hour(latest):
-            notes.append(
-                f"row {entry.sequence}: the clock had been set back; the rows are in order all the same"
-            )
+            notes.append(f"row {entry.sequence}: the clock had been set back, but the rows are in order")
         count, head, latest = entry.sequence, entry.hash, max(latest, entry.time)
     if missing:
         raise CorruptLedgerError(

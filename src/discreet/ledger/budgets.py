@@ -72,7 +72,7 @@ class Budget:
         Raises
         ------
         InvalidInputError
-            If it is none of the three combinations, or a value is out of range.
+            If the combination is not one of these three, or a value is out of range.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""A charge names the ledger and dataset that pay for an answer; :func:`charge_once` pays."""
+"""A charge names the ledger and dataset that an answer is charged to; :func:`charge_once` charges it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LedgerLike: TypeAlias = Ledger | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Charge:
-    """Who pays for an answer: a dataset of a ledger.
+    """The dataset of a ledger that is charged for an answer.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def charge_once(
     Parameters
     ----------
     charge
-        Who pays.
+        The dataset that is charged.
     plan
         The public parameters of the question. They alone decide whether a second request with the same id is
         a retry of the first.

@@ -132,7 +132,7 @@ def mechanism(
     for field in fields(cls):
         needed = field.init and field.default is MISSING and field.default_factory is MISSING
         if needed and field.name not in {"prior", *arguments, *options}:
-            raise InvalidInputError(f"{field.name}=None: {name!r} needs it")
+            raise InvalidInputError(f"{field.name} is missing: {name!r} needs it")
     built = cls(prior=tuple(prior) if isinstance(prior, Sequence) else prior, **arguments, **options)
     if built.n and built.noise_scale >= built.n:
         warn(

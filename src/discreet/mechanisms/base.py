@@ -125,7 +125,7 @@ class Mechanism(ABC):
     # ---- what only the mechanism knows, for plans, audits and inference ----
 
     def check_size(self) -> None:  # noqa: B027
-        """Raise TooLargeError where no draw is possible at these public sizes, whatever the data."""
+        """Raise TooLargeError if no draw is possible with these public sizes, whatever the data."""
 
     @property
     def number_of_outputs(self) -> int:
@@ -138,7 +138,7 @@ class Mechanism(ABC):
         Returns
         -------
         PublishedLoss or None
-            None where nothing but the counts is published, whose distribution is ``log_pmf``.
+            None if only the counts are published; ``log_pmf`` is their distribution.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Mechanism(ABC):
         return align_columns((self.log_pmf(row) for row in rows.tolist()), len(rows))
 
     def count_noise(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> CountNoise | None:
-        """Return the noisy counts in a release with the distribution of their noise, where there are some.
+        """Return the noisy counts of a release, if it has any, with the distribution of their noise.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class Mechanism(ABC):
         counts
             The true counts, one for each level.
         entropy
-            Source of randomness: the operating system, also if None. A seeded generator is refused.
+            Source of randomness: always the operating system. A seeded generator is refused.
         acknowledge_not_private
             Set it to run a mechanism without a guarantee, on data that need no protection.
 
@@ -321,7 +321,7 @@ class Mechanism(ABC):
         counts
             The true counts, one for each level.
         entropy
-            Source of randomness: the operating system, also if None. A seeded generator is refused.
+            Source of randomness: always the operating system. A seeded generator is refused.
         acknowledge_not_private
             Set it to draw from a mechanism without a guarantee, on data that need no protection.
 

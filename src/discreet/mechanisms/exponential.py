@@ -1,10 +1,10 @@
-"""The exponential mechanism: a candidate posterior, the likelier the nearer it is to the true one.
+"""The exponential mechanism draws a candidate posterior; those closer to the true posterior are more likely.
 
 Each draws the statistic b of a dataset of the same size with P(b|x) ∝ exp(−t(x)·D(x, b)). D is a score: a
 distance between posteriors, or a table of numbers. t(x) is the strength, a public number, over a sensitivity.
-Candidates are listed; too many of them are drawn through the separable envelope of the Hellinger distance.
-Weights are drawn exactly as integers within ``log_error`` of the formula; what that can cost is taken off ε
-before the strength is set. Proof: ``proofs/exponential.md``.
+Candidates are listed if they are few, and otherwise drawn through the separable envelope of the Hellinger
+distance. Weights are drawn exactly as integers within ``log_error`` of the formula; what that can cost is
+taken off ε before the strength is set. Proof: ``proofs/exponential.md``.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class ScoredMechanism(Mechanism):
         return self.number_of_outputs > MAX_ENUMERATED
 
     def gap(self, counts: tuple[int, ...], i: int, b: FloatArray) -> FloatArray:
-        """Return the part of one level in −log(1 − H²) between the posteriors of two datasets.
+        """Return the contribution of one level to −log(1 − H²) between the posteriors of two datasets.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class ScoredMechanism(Mechanism):
 
     @cached_property
     def narrow(self) -> bool:
-        """Whether the envelope needs narrow windows; raises where it is too large for some dataset."""
+        """Whether the envelope needs narrow windows; TooLargeError if some dataset needs too many."""
         least = min(self.largest_sharpness, 1 / global_sensitivity(self.n, self.prior))
         rates = self.strength * least * (1 - 1e-9), self.strength * self.largest_sharpness * (1 + 1e-9)
         nearest = -2 * float(log_w(self.n + max(self.prior)))
@@ -289,7 +289,7 @@ class ScoredMechanism(Mechanism):
         return _envelope(self, counts)
 
     def check_size(self) -> None:
-        """Raise TooLargeError where no draw is possible at these public sizes, whatever the data."""
+        """Raise TooLargeError if no draw is possible with these public sizes, whatever the data."""
         if self._is_large and self._is_separable:
             _ = self.narrow
         elif self._is_large:
@@ -355,7 +355,7 @@ def _envelope(mechanism: ScoredMechanism, counts: tuple[int, ...]) -> Envelope:
 
 @dataclass(frozen=True)
 class Calibrated(ScoredMechanism):
-    """A mechanism whose strength comes from a theorem, or from enumerating all datasets."""
+    """A scored mechanism whose strength is set to meet ε, by a theorem or by enumerating all datasets."""
 
     calibration: Calibration = "theorem"
 
@@ -505,7 +505,8 @@ class Exponential(Calibrated):
     name: ClassVar[str] = "exponential"
     exchangeable: ClassVar[bool] = False
     words: ClassVar[str] = (
-        "One posterior was drawn at random from all possible ones, the likelier the better its score."
+        "One posterior was drawn at random from all possible ones; those with a better score were more "
+        "likely."
     )
     score: Score = "hellinger"
     family: Literal["dirichlet", "poisson", "gaussian"] = "dirichlet"
@@ -738,7 +739,7 @@ class Exponential(Calibrated):
         Returns
         -------
         Law
-            A mixture of the posteriors of all totals, weighted by how likely each made this output.
+            A mixture of the posteriors of all totals, each weighted by its probability given the output.
 
         Raises
         ------

@@ -117,8 +117,8 @@ class IndependentNoise(Mechanism):
         counts
             The true counts, one for each level.
         upper
-            Released counts above it are counted at it; by default n where that is public, otherwise as far as
-            the noise reaches.
+            Larger released counts are set to this value; by default n if it is public, otherwise the reach of
+            the noise.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class IndependentNoise(Mechanism):
         Returns
         -------
         FloatArray
-            Log-probabilities; both ends take their whole tail.
+            Log-probabilities; each end includes the tail beyond it.
 
         Examples
         --------
@@ -189,13 +189,13 @@ class IndependentNoise(Mechanism):
         CountNoise or None
             None where noisy counts are published and not given.
         """
-        from discreet._numerics.noises import Clamped, Partly
+        from discreet._numerics.noises import Clamped, PartiallyPublished
 
         if self.keeps_noisy:
             return None if noisy is None else CountNoise(noisy, self.noise)
         noise = Clamped(self.noise, 0, self.n)
         published = np.arange(self.k) < self.noisy_coordinates
-        return CountNoise(counts, noise if published.all() else Partly(noise, published))
+        return CountNoise(counts, noise if published.all() else PartiallyPublished(noise, published))
 
     def true_counts(self, counts: tuple[int, ...], noisy: tuple[int, ...] | None = None) -> TrueCounts:
         """Return the posterior of the true counts given a release.

@@ -35,7 +35,7 @@ MAX_ENTRIES = 50_000_000
 
 
 class Auditable(Protocol):
-    """What an audit needs of a mechanism."""
+    """The interface that a mechanism needs for an audit."""
 
     @property
     def n(self) -> int: ...
@@ -431,7 +431,7 @@ def audit_sampler(
     mechanism : Mechanism
         With ``n``, ``k``, ``guarantee``, ``draw`` and ``log_pmf``.
     counts : iterable of int, optional
-        The dataset; an even one unless given.
+        The dataset; by default an even one.
     draws : int
         The number of draws, at least 1000.
     false_alarm_rate : float

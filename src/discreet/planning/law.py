@@ -1,6 +1,6 @@
-"""The law of a mechanism at counts of your own: each candidate, how far it is, and how likely.
+"""The exact output distribution of a mechanism: each candidate, its distance, its probability.
 
-It is for looking: the probabilities are exact, nothing is drawn, and what is shown is not private.
+It is for study only: the probabilities are exact, nothing is drawn, and what is shown is not private.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTE = "Nothing was drawn, and nothing here is private: these are exact probabil
 
 @dataclass(frozen=True)
 class CandidateLaw:
-    """The exact law of what a mechanism releases for some counts, by candidate.
+    """The exact distribution of what a mechanism releases for given counts, by candidate.
 
     Attributes
     ----------
@@ -107,12 +107,12 @@ class CandidateLaw:
             }
 
     def table(self, most: int = 20) -> Table:
-        """Return the law as a table: the nearest candidates, then the rest together, then the farthest.
+        """Return the distribution as a table: the nearest candidates, the others combined, then the farthest.
 
         Parameters
         ----------
         most : int
-            How many rows.
+            The number of rows.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class CandidateLaw:
         return f"{m.name} at counts {_tuple(self.counts)}, {claim}{rule}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole law as JSON values.
+        """Return the whole distribution as JSON values.
 
         Returns
         -------
@@ -181,12 +181,12 @@ class CandidateLaw:
 
 
 def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bool = False) -> CandidateLaw:
-    """Compute the exact law of a mechanism at some counts, by candidate.
+    """Compute the exact output distribution of a mechanism at given counts, by candidate.
 
     Parameters
     ----------
     mechanism : Mechanism
-        A mechanism whose law can be listed.
+        A mechanism whose output distribution can be listed.
     counts : iterable of int
         The number of records of each level; for a family of totals, the total.
     as_printed : bool
@@ -201,7 +201,7 @@ def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bo
     Raises
     ------
     InvalidInputError
-        If the counts are none of n records, or ``as_printed`` is asked of a family of totals.
+        If the counts do not sum to n, or ``as_printed`` is used with a family of totals.
     TooLargeError
         If there are too many candidates to list.
 

@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def place(self) -> int:
-        """The index of the interval that the plan is about: the widest except the intercept's."""
+        """The index of the interval that the plan is about: the widest, not counting the intercept."""
         return 0 if self.planned.unit == RECORDS else self.planned.widest
 
     def width_text(self, widths: tuple[float, ...] | None = None) -> str:
@@ -189,15 +189,15 @@ def plan(
     schema : Schema, mapping, or the declaration of one column
         What is public about the data.
     epsilon : number, optional
-        The privacy budget; that of the question unless given. Leave it out with ``within`` to solve for it.
+        The privacy budget; by default that of the question. Leave it out with ``within`` to solve for it.
     within : float or str, optional
         The wanted half-width of the interval, such as 0.02 or ``"2 points"`` for a share.
     n : int, optional
-        The approximate number of records; that of the schema unless given. Leave it out with ``within`` and
+        The approximate number of records; by default that of the schema. Leave it out with ``within`` and
         ``epsilon`` to solve for it.
     of : str, optional
-        The coefficient, group or share that ``within`` is about; unless given, the widest except the
-        intercept.
+        The coefficient, group or share that ``within`` is about; by default the one with the widest interval,
+        not counting the intercept.
     level : float
         The probability of the intervals.
     guess : Guess or mapping, optional
@@ -409,7 +409,7 @@ class _Solver:
         if best is None:
             raise InvalidInputError(
                 f"was not reached by the plans tried, the last at n={plan.n} and epsilon={plan.epsilon:.3g}; "
-                "say these to see the widths there",
+                "plan with these to see the widths there",
                 parameter="within",
                 value=within,
             )

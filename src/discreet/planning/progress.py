@@ -19,7 +19,7 @@ def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -
     Parameters
     ----------
     items : sequence
-        What is worked through.
+        The items.
     what : str
         The name of the work.
     show : bool, optional

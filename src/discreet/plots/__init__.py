@@ -52,7 +52,7 @@ def posterior(
     release : Release or Sample
         Proportions, or posterior draws.
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; by default a new figure.
     level : float
         The probability of the shaded intervals.
     truth : Beta or Dirichlet, optional
@@ -151,7 +151,7 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     answer : Answer or Pooled
         What to plot.
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; by default a new figure.
     level : float
         The probability of the intervals.
 
@@ -208,7 +208,7 @@ def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     fit : Fit
         A regression.
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; by default a new figure.
     level : float
         The probability of the intervals.
 
@@ -235,7 +235,7 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
     answer : NetworkRelease
         A network.
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; by default a new figure.
 
     Returns
     -------
@@ -267,14 +267,14 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
 
 
 def law(found: CandidateLaw, ax: Axes | None = None) -> Axes:
-    """Plot the law of a mechanism at some counts: how likely a distance, or a smaller one, is.
+    """Plot the distribution of the distance that a mechanism's output has from the true posterior.
 
     Parameters
     ----------
     found : CandidateLaw
         Made by :func:`discreet.planning.law.candidate_law`.
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; by default a new figure.
 
     Returns
     -------
@@ -309,7 +309,7 @@ def profile(audit: Audit, ax: Axes | None = None) -> Axes:
     audit : Audit
         Made by :func:`discreet.audit`.
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; by default a new figure.
 
     Returns
     -------

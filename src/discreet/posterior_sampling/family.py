@@ -410,7 +410,7 @@ class Family(ABC):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 
@@ -927,7 +927,7 @@ def start(family: Family, prior: Any, m: float) -> Natural:
     prior : object
         The prior, as :meth:`prior` returns it.
     m : float
-        What the prior was divided by, in (0, 1].
+        The divisor of the prior, in (0, 1].
 
     Returns
     -------
@@ -1001,7 +1001,7 @@ def numbers(values: Any, name: str = "the statistic") -> Natural:
     values : object
         The numbers.
     name : str
-        What they are called in messages.
+        Their name in messages.
 
     Returns
     -------

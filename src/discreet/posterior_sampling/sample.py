@@ -47,8 +47,8 @@ _READING = (
     "and the randomness of the draw. Records count as clipped to the declared bounds."
 )
 _UNCHECKED = (
-    "what draws of this family cost was computed by version 0.2 and cannot be computed again: the guarantee "
-    "is as stated, not checked"
+    "the cost of draws of this family was computed by version 0.2 and cannot be recomputed: the guarantee is "
+    "shown as stated, not checked"
 )
 _COARSE_GRID_CELLS = 2**22
 """In usual cell widths: a grid coarser than this, 2⁻¹⁰ of the scale of a draw, is refused."""
@@ -71,7 +71,7 @@ class Sample(Answer):
     r : float
         The weight of a record.
     m : float
-        What the prior was divided by.
+        The divisor of the prior.
     grid : Fraction
         The width of the cells that draws were rounded to.
     target : mapping
@@ -160,7 +160,7 @@ class Sample(Answer):
 
     @cached_property
     def prior_law(self) -> Any:
-        """The prior of θ, as the family has it."""
+        """The prior of θ, as a distribution of the family."""
         return self.model.prior(self.prior)
 
     def marginals(self) -> list[Law]:

@@ -57,13 +57,13 @@ class PosteriorSampler:
     family : Family
         The model of one record.
     prior : object
-        The prior, as the family has it.
+        The prior, as a distribution of the family.
     n : int
         The public number of records.
     r : float
         The weight of a record, in (0, 1].
     m : float
-        What the prior is divided by, in (0, 1].
+        The divisor of the prior, in (0, 1].
     grid : Fraction
         The width of the cells that draws are rounded to.
     guarantee : Guarantee
@@ -471,7 +471,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         nearby = getattr(family, "nearby", None)
         if nearby is not None:
             raise InvalidInputError(
-                "is no longer made: it is read from documents", parameter="nearby", value=nearby
+                "is no longer offered; only its documents are read", parameter="nearby", value=nearby
             )
         return family
     cls: type[Family] = FAMILIES[family]

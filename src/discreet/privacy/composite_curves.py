@@ -296,7 +296,7 @@ class Inexact(_Around):
 
     @cached_property
     def end(self) -> float:
-        """About where the sum is least; any ε is valid here, because the sum is a bound at each."""
+        """An ε near the minimum of the sum; any ε is valid here, because the sum is a bound at each."""
         if not self.tau:
             return self.curve.end
         epsilons = np.linspace(0.0, min(_MAX_FINITE_LOSS, self.curve.end), 1 << 15)

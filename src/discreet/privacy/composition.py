@@ -72,7 +72,7 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
 
 
 def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Combine the guarantees of outputs about disjoint parts of the data: the largest holds.
+    """Return the guarantee of outputs about disjoint parts of the data: the largest of theirs.
 
     Parameters
     ----------

@@ -706,7 +706,7 @@ class Gaussian(Curve):
 
 
 def largest_gaussian(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Find about the largest Gaussian loss that is (ε, δ)-differentially private.
+    """Find nearly the largest Gaussian loss that is (ε, δ)-differentially private.
 
     Parameters
     ----------
@@ -788,7 +788,7 @@ class Target:
         n
             Number of records, against which δ is judged.
         instead
-            Text for the message: what is available without δ.
+            What is available without δ, for the message.
 
         Returns
         -------
@@ -815,7 +815,7 @@ class Target:
 
     @cached_property
     def mu_squared(self) -> Fraction:
-        """About the largest μ² of a Gaussian loss that meets the target."""
+        """Nearly the largest μ² of a Gaussian loss that meets the target."""
         if self.order is not None:
             return 2 * self.epsilon / Fraction(self.order) * (1 - Fraction(1, 10**13))
         return largest_gaussian(self.epsilon, self.delta)

@@ -63,7 +63,7 @@ class Guarantee:
     basis
         The theorem or enumeration behind the guarantee.
     assumptions
-        What must hold for it to be true.
+        The assumptions under which it holds.
     curve
         Bounds on Rényi divergences and on δ for every ε, where more than the pair is known.
     unit
@@ -202,7 +202,7 @@ class Guarantee:
         return epsilon
 
     def to_dp(self, delta: EpsilonLike) -> Guarantee:
-        """State the guarantee as one pair (ε, δ); the curve stays.
+        """State the guarantee as one pair (ε, δ); the curve is kept.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class Guarantee:
         return None if square is None else math.sqrt(square)
 
     def group(self, size: int) -> Guarantee:
-        """Return what holds for several records at once.
+        """Return the guarantee for several records at once.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ class Guarantee:
         return least <= epsilon and cost.exact_delta <= self.exact_delta
 
     def stated_for(self, claim: Guarantee) -> Guarantee:
-        """Restate the guarantee for those whom another one protects.
+        """Restate the guarantee for the relation and unit of another one.
 
         Parameters
         ----------
@@ -504,7 +504,9 @@ class Guarantee:
         if self.exact_epsilon is None:
             epsilon = self.quick_epsilon_at()
             if math.isinf(epsilon) and self.effective_curve.work > _MAX_SECONDS:
-                return f"{who} changes the probabilities of outputs as its curve says, which is long."
+                return (
+                    f"{who} changes the probabilities of outputs as its privacy curve states (not printed)."
+                )
             exact, delta = Fraction(1), Fraction(1, 10**6)
             if math.isinf(epsilon):
                 delta = min(exact, round_up(self.delta_at(1)))

@@ -473,7 +473,7 @@ class GroupCounts(CountRequest):
 def sizes_caution(by: str) -> str:
     """Return the warning about group sizes that were not declared."""
     return (
-        f"the number of records in each group of {by!r} is read from the data and published as it is: "
+        f"the number of records in each group of {by!r} is read from the data and published exactly: "
         "declare sizes= in the schema from what is publicly known, or ask for a table if groups are private"
     )
 

@@ -117,8 +117,8 @@ optional = partial(parameter, default=None)
 class Question(ABC):
     """The base class of questions: what is asked of which columns, all of it public.
 
-    ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together; what a
-    schema decides is checked by :meth:`request`. Neither looks at data.
+    ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together; what
+    depends on the schema is checked by :meth:`request`. Neither reads data.
 
     Parameters
     ----------
@@ -539,7 +539,7 @@ def check_names(columns: Any, parameter: str = "columns") -> tuple[str, ...]:
     columns : str or sequence of str
         The names.
     parameter : str
-        What the parameter is called in messages.
+        The name of the parameter in messages.
 
     Returns
     -------

@@ -47,7 +47,7 @@ class Draw(Question):
         The model of one record: that of a category is ``"dirichlet"`` and that of a number
         ``"bounded-mean"``, unless another is named; see :func:`discreet.posterior_sampler`.
     prior : optional
-        Parameters of the prior: 1 for each value, unless others are given.
+        Parameters of the prior; by default 1 for each value.
     epsilon, delta : number
         The privacy budget; instead of δ ``options={"order": 10}`` asks for Rényi privacy.
     options : mapping, optional
@@ -225,7 +225,7 @@ class PosteriorDraw(Request):
 
     @cached_property
     def prior(self) -> Any:
-        """The prior as it was given, or one of 1 for each value of a category."""
+        """The given prior; by default 1 for each value of a category."""
         if self.question.prior is not None:
             return self.question.prior
         declared = self.schema[self.column]
@@ -463,7 +463,7 @@ class LogisticDraw(Request):
 
     @cached_property
     def outcome(self) -> str:
-        """The column that is explained."""
+        """The response column."""
         return str(self.question.column).partition("~")[0].strip()
 
     @cached_property
@@ -473,7 +473,7 @@ class LogisticDraw(Request):
 
     @cached_property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The explaining columns with their bounds."""
+        """The predictors with their bounds."""
         right = str(self.question.column).partition("~")[2]
         names = [part.strip() for part in right.split("+")]
         return {name: self.schema.number(name, "formula").bounds for name in names}

@@ -108,7 +108,7 @@ class MeanSums(SumsRequest):
 
     @property
     def relation(self) -> Relation:
-        """Which pairs the sums protect: with public groups those that differ within a group."""
+        """The relation that the sums protect: within groups if the groups are public."""
         by, schema = self.question.by, self.schema
         public = by is not None and schema.category(by, "by").public and schema.person is None
         return Relation.WITHIN_GROUP if public and not schema.hides_size else super().relation

@@ -35,13 +35,13 @@ class Network(Question):
     Parameters
     ----------
     parents : mapping
-        Each column with those that it depends on; columns without parents are named with an empty list, or
-        only as parents of others.
+        Each column with the columns that it depends on; a column without parents has an empty list, or
+        appears only as a parent.
     epsilon : number
         The privacy budget of the whole network.
     prior : float, optional
-        Dirichlet prior of every conditional distribution, one number for all values. Left out: 1, and for
-        tables of more than 50 cells an unknown number, which is inferred.
+        Dirichlet prior of every conditional distribution, one number for all values. By default 1; for tables
+        of more than 50 cells an unknown number, which is inferred.
 
     Examples
     --------
@@ -55,13 +55,13 @@ class Network(Question):
 
     parents: Mapping[str, Sequence[str]] = parameter(
         ARROWS,
-        "Each column with those that it depends on: income=age,sex; age=sex; sex=.",
+        "Each column with the columns that it depends on: income=age,sex; age=sex; sex=.",
         label="Columns and their parents",
         example="income=age,sex; age=sex",
     )
     prior: float | None = optional(
         NUMBER,
-        "Dirichlet prior of every conditional distribution, one number for all values. Left out: 1, and for "
+        "Dirichlet prior of every conditional distribution, one number for all values. By default 1; for "
         "tables of more than 50 cells an unknown number, which is inferred.",
         kw_only=True,
     )

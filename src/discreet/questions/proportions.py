@@ -33,13 +33,13 @@ class Proportions(Question):
     Parameters
     ----------
     columns : str or sequence of str
-        One column, or several for the cells of their table; of a number the shares of its bins.
+        One column, or several for the cells of their table; for a number, the shares of its bins.
     by : str, optional
         A public column: the shares within each of its groups, all for one ε.
     epsilon, delta : number
         The privacy budget; δ for mechanisms that have one.
     prior : float or sequence of float, optional
-        Dirichlet prior: one number for all values, or one each. Left out: 1, and with more than 50 values one
+        Dirichlet prior: one number for all values, or one each. By default 1; with more than 50 values one
         unknown number for all, which is inferred.
     mechanism : str
         ``"auto"`` chooses by a rule on public parameters; see :func:`discreet.mechanism` for the others.
@@ -72,7 +72,7 @@ class Proportions(Question):
     )
     prior: float | Sequence[float] | None = optional(
         NUMBERS,
-        "Dirichlet prior: one number for all values, or one each: 1,2,1. Left out: 1, and with more than 50 "
+        "Dirichlet prior: one number for all values, or one each: 1,2,1. By default 1; with more than 50 "
         "values one unknown number for all, which is inferred.",
         kw_only=True,
     )

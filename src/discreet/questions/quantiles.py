@@ -35,7 +35,7 @@ class Quantiles(Question):
         A column that the schema declares as numbers; ``bins``, ``atoms`` and ``whole`` of its declaration say
         where it is counted.
     probs : sequence of float
-        The probabilities, between 0 and 1: the quartiles unless others are given.
+        The probabilities, between 0 and 1; by default those of the quartiles.
     by : str, optional
         A public column: the quantiles within each of its groups, all for one ε.
     epsilon : number

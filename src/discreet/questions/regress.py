@@ -30,7 +30,7 @@ class Regress(Question):
     Parameters
     ----------
     formula : str
-        The response and what explains it, such as ``"income ~ age + sex"``; every column is declared in the
+        The response and the predictors, such as ``"income ~ age + sex"``; every column is declared in the
         schema.
     family : {"gaussian", "binomial", "multinomial", "poisson"}
         The model of the response.
@@ -53,7 +53,7 @@ class Regress(Question):
     sentence: ClassVar[str] = SENTENCES["regress"]
 
     formula: str = parameter(
-        TEXT, "The response and what explains it: income ~ age + sex.", example="income ~ age + sex"
+        TEXT, "The response and the predictors: income ~ age + sex.", example="income ~ age + sex"
     )
     family: str = parameter(
         TEXT, "The model of the response.", default="gaussian", choices=FAMILIES, kw_only=True

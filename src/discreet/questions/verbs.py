@@ -271,7 +271,7 @@ def regress(
     data : table, mapping or path
         The records, as in :func:`discreet.proportions`.
     formula : str
-        The response and what explains it, such as ``"income ~ age + sex"``.
+        The response and the predictors, such as ``"income ~ age + sex"``.
     schema : Schema or mapping
         Bounds of every number and values of every category in the formula.
     epsilon, delta : number
@@ -379,7 +379,7 @@ def network(
     data : table, mapping or path
         The records, as in :func:`discreet.proportions`.
     parents : mapping
-        Each column with those that it depends on.
+        Each column with the columns that it depends on.
     schema : Schema or mapping
         The values of every column of the network.
     epsilon : number

@@ -122,12 +122,12 @@ class Guess:
         return max(1, n - round(self.missing_rate * n)) if leaves_out else n
 
     def deviation(self, width: float) -> float:
-        """Return the guessed standard deviation of values, a quarter of their range unless given.
+        """Return the guessed standard deviation of values; by default a quarter of their range.
 
         Parameters
         ----------
         width : float
-            The upper bound less the lower.
+            The upper bound minus the lower.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class PlannedWidth(NamedTuple):
     Parameters
     ----------
     names : tuple of str
-        What each interval is of.
+        The name of the quantity that each interval is for.
     widths : tuple of float
         Half of the width of each interval.
     noise_shares : tuple of float
@@ -229,17 +229,17 @@ class PlannedWidth(NamedTuple):
 
     @property
     def scale(self) -> int:
-        """What widths are multiplied by to be shown."""
+        """The factor by which widths are multiplied for display."""
         return 100 if self.unit == POINTS else 1
 
     @property
     def widest(self) -> int:
-        """The index of the widest interval, the intercept's excepted."""
+        """The index of the widest interval, not counting the intercept."""
         return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
 
     @staticmethod
     def average(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
-        """Return the average of several simulations: of squared widths, and of noise shares.
+        """Average several simulations: their squared widths and their noise shares.
 
         Parameters
         ----------

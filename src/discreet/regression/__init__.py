@@ -34,6 +34,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
-        raise missing_extra(f"scikit-learn, of which {name} is an estimator,", "glm") from None
+        raise missing_extra(f"scikit-learn, which {name} needs,", "glm") from None
     globals()[name] = value
     return value

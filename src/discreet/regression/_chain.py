@@ -160,7 +160,7 @@ def draw_design(
     if sampler == "rejection":
         if steps is not None:
             raise InvalidInputError(
-                "is the length of a chain: sampler='rejection' has none", parameter="steps", value=steps
+                "is the length of a chain; sampler='rejection' has no chain", parameter="steps", value=steps
             )
         if design.seconds > _PATIENT or n * dimension > _MOST_ENTRIES:
             raise InvalidInputError(
@@ -276,7 +276,7 @@ def langevin(design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> Floa
     """
     longest = float(np.einsum("ij,ij->i", signed, signed).max())
     if len(signed) != design.n or longest > float(design.norm_squared) * (1 + 1e-9):
-        raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
+        raise NotPrivateError("rows must be the n rows of the design, clipped to its norm bound")
     rows = np.ascontiguousarray(signed, dtype=np.float64)
     size = (design.dimension, design.draws)
     weights = noise.normals(size) / math.sqrt(design.precision)

@@ -51,7 +51,7 @@ def check_rows(rows: FloatArray, n: int, norm_squared: Fraction) -> None:
     longest = Fraction(float(np.einsum("ij,ij->i", rows, rows).max()))
     # A sum of d squares in doubles is within d + 1 last places of the sum, in any order.
     if len(rows) != n or longest * (1 + (rows.shape[1] + 2) * Fraction(1, 2**52)) > norm_squared:
-        raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
+        raise NotPrivateError("rows must be the n rows of the design, clipped to its norm bound")
 
 
 class Tangent:

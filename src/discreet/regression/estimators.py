@@ -53,9 +53,9 @@ Estimator = TypeVar("Estimator", bound=type)
 
 _CONSTANT = Fraction(1, 2)  # of norm_bound: the value of the column that carries the intercept
 _REFUSED = {
-    "warm_start": "a fit that starts where the data put an earlier one is no longer private at any length",
-    "early_stopping": "when a fit stops would depend on the data, and so give them away",
-    "tol": "when a fit stops would depend on the data, and so give them away",
+    "warm_start": "a fit that starts from an earlier fit to the data is not private, however short it is",
+    "early_stopping": "the stopping point would depend on the data, and reveal something about them",
+    "tol": "the stopping point would depend on the data, and reveal something about them",
     "max_iter": "the number of passes is public, and fixed beforehand",
     "preconditioner": "a metric taken from the data voids the proof; rescale columns with declared bounds",
     "seed": "a private fit takes its randomness from the operating system; random_state= is for experiments",
@@ -242,7 +242,7 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
     target_bounds
         (lowest, highest) y, to which the response is clipped.
     norm_bound
-        Rows, of columns scaled to [−1, 1], are shortened to this length; no row is if not given.
+        The length to which rows, of columns scaled to [−1, 1], are shortened; by default no row is.
     aim
         ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
     n
@@ -597,7 +597,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     random_state
         For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
     order
-        For draws: Rényi privacy of this order, in place of ``delta``.
+        For draws: the order of Rényi privacy, in place of ``delta``.
     prior_precision
         For draws: m of the prior N(0, I/m) on the coefficients, 1 if not given.
     draws

@@ -470,7 +470,7 @@ class Means(Answer):
         return np.concatenate(drawn, axis=1)
 
     def difference(self, between: Sequence[Any]) -> Quantity:
-        """Compare the means of two groups: the first less the second.
+        """Compare the means of two groups: the first minus the second.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ class Means(Answer):
         return Quantity(np.subtract(*self._pair(between)))
 
     def ratio(self, between: Sequence[Any]) -> Quantity:
-        """Compare the means of two groups: the first over the second.
+        """Compare the means of two groups: the first divided by the second.
 
         Parameters
         ----------
@@ -732,8 +732,8 @@ class MeanDesign:
                 group_sums[1] += records * u
                 group_sums[2] += records * u * u
             elif not (self.excludes and code == self.grid.size + 1):
-                wayout = "say missing='exclude', or a number"
-                raise undeclared_error(self.column or "value", code == self.grid.size, wayout)
+                hint = "say missing='exclude', or a number"
+                raise undeclared_error(self.column or "value", code == self.grid.size, hint)
         total = sum(cells.values())
         if self.relation is not Relation.ADD_REMOVE:
             if not total:

@@ -108,13 +108,13 @@ class Study:
     schema : Schema, mapping, path, or the declaration of one column
         What is public about the data.
     epsilon, delta, zcdp : number, optional
-        The budget: ε, or ε and δ, or ρ of zero-concentrated privacy. Left out to join a budget that is in the
-        ledger already.
+        The budget: ε, or ε and δ, or ρ of zero-concentrated privacy. Leave them out to join a budget that is
+        already in the ledger.
     ledger : Ledger or address, optional
         Where charges are kept: a file name is enough. Without one a study answers from simulated records
         only, stamped "not private", and opens no data.
     dataset : str, optional
-        The name of the data in the ledger; that of the file unless given.
+        The name of the data in the ledger; by default that of the file.
     title : str, optional
         The heading of the report.
 
@@ -768,7 +768,7 @@ class Study:
         Parameters
         ----------
         title : str, optional
-            The heading; that of the study unless given.
+            The heading; by default that of the study.
 
         Returns
         -------
@@ -796,7 +796,7 @@ class Study:
             The file to write. The JSON document of all answers is written beside it; another file of that
             name, such as a single answer, is not replaced.
         title : str, optional
-            The heading; that of the study unless given.
+            The heading; by default that of the study.
 
         Returns
         -------

@@ -172,7 +172,7 @@ def draw(made: ExactDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArra
     """``made.draws`` draws with the sampler of the design, rounded to its grid."""
     longest = float(np.einsum("ij,ij->i", signed, signed).max())
     if len(signed) != made.n or longest > float(made.norm_squared) * (1 + 1e-9):
-        raise NotPrivateError("the rows are not those of the design: n of them, clipped to its norm bound")
+        raise NotPrivateError("rows must be the n rows of the design, clipped to its norm bound")
     with one_thread():
         drawn = (rejection if made.sampler == "rejection" else proximal)(made, signed, noise)
     return made.on_grid(drawn)

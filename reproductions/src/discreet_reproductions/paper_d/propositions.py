@@ -299,7 +299,7 @@ _EXCEPTIONS = {
 
 
 def _bounded(wrong: Sequence[Row]) -> Answer:
-    """Partly: all exceptions are at the ends, at x₀ or beside it."""
+    """PartiallyPublished: all exceptions are at the ends, at x₀ or beside it."""
     if not wrong:
         return "yes"
     return "no" if any(row["elsewhere"] for row in wrong) else "partly"

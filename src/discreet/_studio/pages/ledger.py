@@ -42,7 +42,7 @@ MEASURES = {
         ("epsilon", "delta"),
         "Every question fits. The guarantee of ε may fail with probability δ: far below 1/n, such as 1e-6.",
     ),
-    "zcdp": ("ρ (zCDP)", ("zcdp",), "Adds up more slowly over many questions; for those who know it."),
+    "zcdp": ("ρ (zCDP)", ("zcdp",), "Adds up more slowly over many questions; for users of zCDP."),
 }
 """How a budget can be counted: its name, its parts, and what it means."""
 

@@ -52,8 +52,8 @@ class EHD(Calibrated):
 
     name: ClassVar[str] = "ehd"
     words: ClassVar[str] = (
-        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
-        "one."
+        "One posterior was drawn at random from all possible ones; those closer to the true one were more "
+        "likely."
     )
     sensitivity: Literal["tight", "paper"] = "tight"
 
@@ -92,8 +92,8 @@ class EHDS(Calibrated):
 
     name: ClassVar[str] = "ehds"
     words: ClassVar[str] = (
-        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
-        "one, and more sharply where one record matters less."
+        "One posterior was drawn at random from all possible ones; those closer to the true one were more "
+        "likely, the more so if one record matters less."
     )
     gamma: float = 1.0
 
@@ -195,8 +195,8 @@ class EHDLCalibrated(Calibrated, EHDL):
 
     name: ClassVar[str] = "ehdl-calibrated"
     words: ClassVar[str] = (
-        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
-        "one; how sharply was set by going through all possible datasets."
+        "One posterior was drawn at random from all possible ones; those closer to the true one were more "
+        "likely; how much more was set by enumerating all possible datasets."
     )
     calibration: Calibration = "exact"
 
@@ -239,8 +239,8 @@ class MBeta(ScoredMechanism):
 
     name: ClassVar[str] = "mbeta"
     words: ClassVar[str] = (
-        "One posterior was drawn at random from all possible ones, the likelier the nearer it is to the true "
-        "one; how sharply was set such that the guarantee is what was asked for."
+        "One posterior was drawn at random from all possible ones; those closer to the true one were more "
+        "likely; how much more was set so that the guarantee is the requested one."
     )
     delta: Fraction = Fraction(0)
     calibration: Literal["definition", "exact"] = "definition"

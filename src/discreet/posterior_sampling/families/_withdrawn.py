@@ -163,4 +163,4 @@ class UnknownCurve(PosteriorCurve):
 
 def not_made(family: Family) -> InvalidInputError:
     """What is said where something new is asked of such a family."""
-    return InvalidInputError(f"family {family.name!r} is no longer made: its documents are read and shown")
+    return InvalidInputError(f"family {family.name!r} is no longer offered; only its documents are read")

@@ -350,7 +350,7 @@ class ShareFamily(ProfiledFamily):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 
@@ -443,7 +443,7 @@ def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: Fl
     r : float
         The weight of a record, in (0, 1].
     m : float
-        What the prior was divided by, in (0, 1].
+        The divisor of the prior, in (0, 1].
     draws : ndarray
         The published draws, one row each.
 
@@ -602,7 +602,7 @@ class OneShare(ShareFamily):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 
@@ -1047,7 +1047,7 @@ class _Failures(OneShare, NumberFamily):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 

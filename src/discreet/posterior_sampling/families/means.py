@@ -227,7 +227,7 @@ class _MeanFamily(Family):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 

@@ -284,7 +284,7 @@ class Poisson(_GammaFamily):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 
@@ -425,7 +425,7 @@ class Exponential(_GammaFamily):
         r : float
             The weight of a record, in (0, 1].
         m : float
-            What the prior was divided by, in (0, 1].
+            The divisor of the prior, in (0, 1].
         draws : ndarray
             The published draws, one row each.
 

@@ -201,7 +201,7 @@ def _codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
     place += 0.5
     missing = np.isnan(place)
     if missing.any():
-        place[missing] = coder.absent
+        place[missing] = coder.missing_code
     return np.asarray(place.astype(np.int64))  # no place is negative, so that this is the floor
 
 
