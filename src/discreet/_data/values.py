@@ -55,7 +55,7 @@ class Coder(ABC):
     total: bool = False
     """Whether every value has a place: see :meth:`accepting`."""
     kinds: ClassVar[Mapping[str, str]]
-    """For values with a type of their own (JSON): the column that holds each kind; invalid kinds are left out."""
+    """For values with their own type (JSON): the column that holds each kind; invalid kinds are left out."""
     invalid_reason: ClassVar[str]
     hint: ClassVar[str]
     missing_hint: ClassVar[str]
