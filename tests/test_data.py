@@ -687,7 +687,7 @@ class TestFiles:
         rows = [{"smoker": "never", "age": 3}, {"age": 4, "smoker": "former"}, {SECRET: 1, "age": "x"}]
         path = self.write(tmp_path, "t.json", json.dumps(rows))
         for column, match in (
-            (None, "which column"),
+            (None, "column is missing"),
             ("Smokr", r"did you mean 'smoker'\?"),
             ("q", "not exist"),
         ):
@@ -695,7 +695,7 @@ class TestFiles:
                 count_levels(path, SMOKER, column=column)
             assert SECRET not in str(caught.value)
         for rows in ([{"v": 1}, {"v": 2}, {"w": 3}], [{}, {}]):
-            with pytest.raises(InvalidInputError, match="which column"):
+            with pytest.raises(InvalidInputError, match="column is missing"):
                 count_levels(self.write(tmp_path, "t.json", json.dumps(rows)), SMOKER)
 
     def test_json_entries_that_are_no_records(self, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_everything_that_takes_a_file_takes_a_sheet(
 
 
 def test_a_column_is_asked_for_by_name(survey: Path) -> None:
-    with pytest.raises(InvalidInputError, match="which column"):
+    with pytest.raises(InvalidInputError, match="column is missing"):
         count_levels(survey, SMOKER)
     with pytest.raises(InvalidInputError, match="did you mean 'smoker'"):
         count_levels(survey, SMOKER, column="smokers")

@@ -240,8 +240,8 @@ def test_published_counts_are_pooled_and_drawn():
         published.pool("abc")
 
 
-def test_displays_have_the_pooled_groups():
-    """Three groups or more: a table and a caterpillar in the report; pooled groups print themselves."""
+def test_displays_show_what_the_document_holds_and_pooled_groups_show_themselves():
+    """A report has the shares of the document, side by side; pooled groups are ordered by share."""
     groups = ("north", "east", "south", "west")
     rows = {
         "region": [group for group in groups for _ in range(40)],
@@ -250,18 +250,20 @@ def test_displays_have_the_pooled_groups():
     asked = {"outcome": "vote", "by": "region", "levels": ("yes", "no"), "epsilon": 2.0}
     found = shorthand.groups(pd.DataFrame(rows), groups=groups, **asked)
     (table,) = found.tables()
-    assert sorted(cells[0] for cells in table.cells) == sorted(groups)
-    figure = found.figure(0.9)
+    assert [cells[0] for cells in table.cells] == list(groups)
+    assert [row.group for row in found.figure().rows] == [*groups, *groups]
+    assert float(table.cells[0][1].split()[0]) == pytest.approx(100 * found.rows()[0].mean, abs=1)
+    figure = found.pool().figure(0.9)
     assert [row.mean for row in figure.rows] == sorted(row.mean for row in figure.rows)
     low, high = (end[1::2] for end in found.pool().interval(0.9))
     by_name = {row.name: row for row in figure.rows}
     assert [by_name[group].low for group in groups] == pytest.approx(list(low))
     assert [by_name[group].high for group in groups] == pytest.approx(list(high))
-    assert "share strength" not in found.summary()
+    assert "hierarchical" not in found.summary()
     lines = str(found.pool()).splitlines()
-    assert "share strength" in lines[0]
+    assert "hierarchical model" in lines[0]
     assert [line.split()[0] for line in lines[4:8]] == list(groups)
-    assert "share strength" in discreet.report([found], title="Votes")
+    assert "hierarchical" not in discreet.report([found], title="Votes")
     two = {"region": rows["region"][:80], "vote": rows["vote"][:80]}
     few = shorthand.groups(pd.DataFrame(two), groups=groups[:2], **asked)
     assert len(few.figure().rows) == 4

@@ -35,7 +35,7 @@ EXIT_CODES = {
     CORRUPT: "a release or a ledger is corrupt or of an unknown version",
     LOSS: "the audit found a loss above the claim",
     REFUSED: "the ledger refused the charge: nothing was spent or released",
-    LEDGER: "the ledger cannot be used: missing, locked, read-only, full or unreachable",
+    LEDGER: "the ledger cannot be used: missing, locked, read-only, full, unreachable",
     INTERNAL: "internal error",
 }
 

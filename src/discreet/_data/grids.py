@@ -149,8 +149,8 @@ class Grid(Numbers):
         else:
             self.steps = MOST_STEPS if steps is None else as_integer(steps, "steps")
         if not 1 <= self.steps <= MOST_STEPS:
-            what = f"bounds={bounds!r} are" if integers else f"steps={steps!r} is"
-            raise InvalidInputError(f"{what}: from 1 to {MOST_STEPS} steps are possible")
+            what = f"bounds={bounds!r}" if integers else f"steps={steps!r}"
+            raise InvalidInputError(f"{what} must give 1 to {MOST_STEPS} steps")
         self.size = self.steps + 1
         self.invalid_code = self.size
         self.missing_code = self.size + 1

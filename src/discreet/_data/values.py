@@ -72,10 +72,8 @@ class Coder(ABC):
     def accepting(self, total: bool = True) -> Self:
         """This coder, for which from now on a value without a place of its own counts as missing."""
         if total:
-            self.invalid_code, self.total = (
-                self.invalid_code if self.invalid_code < self.size else self.missing_code,
-                True,
-            )
+            self.invalid_code = self.invalid_code if self.invalid_code < self.size else self.missing_code
+            self.total = True
         return self
 
     @abstractmethod

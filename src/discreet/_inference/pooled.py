@@ -28,6 +28,7 @@ from discreet._documents.answer import (
     Row,
     Table,
     Words,
+    by_outcome,
     cache_by_level,
     groups_table,
     rows_of,
@@ -235,22 +236,20 @@ class Pooled(Estimates):
         return groups_table(labels.given, labels.groups, labels.values, self.rows(level), level)
 
     def figure(self, level: float = 0.95) -> Figure:
-        """Plot one interval for each group and value, ordered by share."""
-        two = len(self.labels.values) == 2
-        rows = [
-            replace(row, name=str(group) if two else row.name)
-            for (group, value), row in zip(self.names, self.rows(level), strict=True)
-            if not two or value == self.labels.values[-1]
-        ]
-        of = f"Share of {self.labels.values[-1]}" if two else "Shares"
-        title = f"{of} within each {self.labels.given}"
-        return Figure(title, tuple(sorted(rows, key=lambda row: row.mean)))
+        """Plot one interval for each group: the last share of two, by size, else value after value."""
+        labels, rows = self.labels, self.rows(level)
+        if len(labels.values) > 2:
+            title = f"Shares of {labels.outcome} within each {labels.given}"
+            return Figure(title, by_outcome(rows, labels.groups))
+        last = [replace(row, name=str(group)) for group, row in zip(labels.groups, rows[1::2], strict=True)]
+        title = f"Share of {labels.values[-1]} within each {labels.given}"
+        return Figure(title, tuple(sorted(last, key=lambda row: row.mean)))
 
     def words(self) -> Words:
         """Describe what was pooled, and how similar the groups are."""
         (median, low, high), labels = self.concentration, self.labels
         return Words(
-            headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups that share strength",
+            headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups, a hierarchical model",
             name=f"Shares of {labels.outcome} within {len(labels.groups)} pooled groups",
             notes=(
                 "The groups' shares are taken as draws from one unknown distribution, whose concentration is "

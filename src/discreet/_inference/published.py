@@ -110,7 +110,7 @@ class Published(Bridged):
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
     def pool(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
-        """Return shares within groups that share strength, from rows of one group after the other.
+        """Return shares within groups under a hierarchical model, from rows of one group after the other.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ import numpy as np
 from discreet._documents.answer import Figure, Row, Series
 from discreet._typing import FloatArray
 
-_LEFT, _RIGHT = 14.0, 526.0
+_LEFT, _RIGHT = 14.0, 516.0
 _WIDTH, _DENSITY = 540, 42.0
 _LABEL, _LETTER = 26, 7.4  # letters in a line of a label, and the width of one
 _COLOURS = ("var(--accent)", "var(--second)")
@@ -41,9 +41,8 @@ class Frame(NamedTuple):
         marks = []
         for tick in self.ticks:
             x, text = self.across(tick), _tick_text(tick, self.percent)
-            anchor = "end" if tick == self.ticks[-1] else "middle"
             marks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom:.1f}" stroke="var(--line)"/>')
-            marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="{anchor}">{text}</text>')
+            marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{text}</text>')
         return marks
 
 

@@ -167,7 +167,8 @@ def _page(result: Any, title: str | None, day: date) -> str:
     about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
     parts.append('<div class="appendix"><h2>Appendix: method and checks</h2>')
     parts += [_method(headings[name], answer, asked) for name, (answer, asked) in named.items()]
-    parts += [_reading(cited), _methods(cited, account), _verification(cited), _citation(heading, cited, day)]
+    parts += [_reading(cited), _methods(cited, account)]
+    parts += [_verification(headings, named), _citation(heading, cited, account, day)]
     parts.append("</div>")
     return frame(heading, f"{about} This report holds released values only.", "\n".join(parts))
 
@@ -286,10 +287,12 @@ class Labels:
         return self.names.get(name, name) + (f" ({unit})" if unit else "")
 
     def prose(self, text: str) -> str:
-        """Return a sentence with columns by their labels."""
-        names = sorted(self.names, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, names))
-        return re.sub(rf"(?<![\w-])({pattern})(?![\w-])", lambda m: self.names[m[1]], text) if names else text
+        """Return a sentence with columns and coefficients by their labels."""
+        text = re.sub(r"(?:C\([^\[\]()]+\)|[\w.]+)\[T\.[^\]]*\]", lambda match: self.term(match[0]), text)
+        text = re.sub(r"\bC\(([^()]*)\)", r"\1", text)
+        names = sorted({*self.names, *self.units}, key=len, reverse=True)
+        pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
+        return re.sub(pattern, lambda match: self.column(match[1]), text) if names else text
 
     def heading(self, text: str) -> str:
         """Return the heading of a table: columns with dots between them."""
@@ -300,6 +303,9 @@ class Labels:
         scaled = re.fullmatch(r"(.*) × ([\d.,e+-]+)", text)
         if scaled:
             return f"{self.term(scaled[1])} × {scaled[2]}"
+        column, colon, value = text.partition(": ")
+        if colon and column in self.names:
+            return f"{self.names[column]}: {value}"
         parts = []
         for part in re.split(r":(?! )", text):
             level = re.fullmatch(r"(?:C\()?([^\[\]()]+?)\)?\[T\.(.*)\]", part)
@@ -377,10 +383,12 @@ def _findings(answer: Answer, labels: Labels, shared: Sequence[str]) -> str:
     rows = answer.shown_rows()
     tables = []
     for extra in answer.tables():
-        tables.append(f"<p>{escape(labels.prose(extra.caption))}</p>" if extra.caption else "")
+        caption = f"<p>{escape(labels.prose(extra.caption))}</p>" if extra.caption else ""
         header = [labels.term(text) for text in extra.header]
-        tables.append(f'<div class="scroll">{table(header, extra.cells, styled=False)}</div>')
-    alarms = [f'<p class="promise alarm">Warning: {escape(text)}</p>' for text in answer.warnings]
+        tables.append(f'<div class="scroll">{caption}{table(header, extra.cells, styled=False)}</div>')
+    alarms = [
+        f'<p class="promise alarm">Warning: {escape(labels.prose(text))}.</p>' for text in answer.warnings
+    ]
     parts = []
     if rows:
         figure = answer.figure()
@@ -410,8 +418,6 @@ def _table(answer: Answer, rows: Sequence[Row], labels: Labels) -> str:
     pairs = list(zip(rows, texts, strict=True))
     columns: dict[str, list[str]] = {labels.heading(answer.heading): [row.name for row in rows]}
     columns["share" if shares else "estimate"] = [text(row.mean) for row, text in pairs]
-    if any(row.sd is not None for row in rows):
-        columns["standard deviation"] = ["–" if row.sd is None else text(row.sd) for row, text in pairs]
     if any(row.low is not None for row in rows):
         columns["95 % interval"] = [
             "–" if row.low is None else text(row.low, row.high) for row, text in pairs
@@ -434,8 +440,8 @@ def _reading(answers: Sequence[Answer]) -> str:
     )
 
 
-def _verification(answers: Sequence[Answer]) -> str:
-    sums = facts([(answer.words().name, answer.checksum()) for answer in answers], styled=False)
+def _verification(headings: Mapping[str, str], named: Mapping[str, tuple[Answer, Any]]) -> str:
+    sums = facts([(headings[name], answer.checksum()) for name, (answer, _) in named.items()], styled=False)
     return f"{_VERIFY}<p>The checksums of the documents:</p>\n{sums}"
 
 
@@ -446,7 +452,7 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     )
     software = f"discreet {versions.get('discreet', __version__)}"
     kinds = list(dict.fromkeys(answer.words().name for answer in answers))
-    what = kinds[0] if len(kinds) == 1 else f"{len(kinds)} results"
+    what = kinds[0] if len(kinds) == 1 else f"The {len(kinds)} results"
     were = " were" if len(kinds) > 1 else ":"
     sentences = [f"{what}{were} released under differential privacy with the program {software}."]
     if account is not None:
@@ -465,19 +471,28 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     return f"<h3>Methods, for a paper</h3>\n<p>{escape(' '.join(sentences))}</p>"
 
 
-def _citation(heading: str, answers: Sequence[Answer], day: date) -> str:
-    items = []
-    for answer in answers:
-        versions = getattr(answer, "versions", {})
-        software = f"discreet {versions.get('discreet', '')}".strip()
-        text = f"“{heading}”. {answer.words().name}. Released with {software} under {answer.guarantee}"
-        receipt = "" if answer.receipt is None else f"; ledger entry {answer.receipt.hash}"
-        items.append(f"<li>{escape(f'{text}; document {answer.checksum()}{receipt}.')}</li>")
+def _citation(heading: str, answers: Sequence[Answer], account: Account | None, day: date) -> str:
+    """Return a citation of the report, in prose and for BibTeX."""
+    versions: Mapping[str, str] = getattr(answers[0], "versions", {})
+    software = f"discreet {versions.get('discreet', __version__)}"
+    if len(answers) == 1:
+        what, guarantee = answers[0].words().name, str(answers[0].guarantee)
+        documents = f"document {answers[0].checksum()}"
+        receipt = answers[0].receipt
+        documents += "" if receipt is None else f"; ledger entry {receipt.hash}"
+    else:
+        what, documents = (
+            f"{len(answers)} results",
+            f"documents from {answers[0].checksum()} on, listed above",
+        )
+        guarantee = ", ".join(dict.fromkeys(str(answer.guarantee) for answer in answers))
+        if account is not None:
+            guarantee = f"{account.spent} ({account.relation}) in all"
+            documents = f"documents listed above; newest ledger entry {account.head}"
+    text = f"“{heading}”. {what}. Released with {software} under {guarantee}; {documents}."
     key = re.sub(r"\W+", "-", heading.lower()).strip("-")[:40] or "release"
     bibtex = (
         f"@misc{{{key},\n  title = {{{re.sub('[{}]', '', heading)}}},\n  year = {{{day.year}}},\n"
-        f"  note = {{Differentially private release made with discreet {__version__}, document "
-        f"{answers[0].checksum()}}},\n}}"
+        f"  note = {{Differentially private release made with {software}, {documents.split(';')[0]}}},\n}}"
     )
-    cited = f'<ul class="small">{"".join(items)}</ul>'
-    return f"<h3>How to cite</h3>\n{cited}\n<pre>{escape(bibtex)}</pre>"
+    return f'<h3>How to cite</h3>\n<p class="small">{escape(text)}</p>\n<pre>{escape(bibtex)}</pre>'

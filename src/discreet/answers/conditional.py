@@ -26,7 +26,7 @@ from discreet._documents.answer import (
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import beta_summaries, dirichlet
-from discreet.errors import InvalidInputError, TooLargeError
+from discreet.errors import InvalidInputError
 from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from discreet._inference.pooled import Pooled
     from discreet.distributions.quantity import Quantity
 
-_MIN_POOLED_GROUPS = 3
-_MAX_POOLED_CELLS = 400  # groups × values that displays pool, which takes about a second
+_MOST_COMPARED_GROUPS = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -389,21 +388,8 @@ class ConditionalRelease(Answer):
             return note
         return (self._first.notes[0], *note)
 
-    @cached_property
-    def _pooled_or_none(self) -> Pooled | None:
-        """The pooled groups, where there are three groups or more and pooling them is quick; else None."""
-        if self.sizes is None or len(self.groups) < _MIN_POOLED_GROUPS or not self._nonempty:
-            return None
-        levels = len(self._nonempty[0].counts)
-        if levels > 2 and len(self.groups) * levels > _MAX_POOLED_CELLS:
-            return None
-        try:
-            return self.pool()
-        except (InvalidInputError, TooLargeError):
-            return None
-
     def figure(self, level: float = 0.95) -> Figure | None:
-        """Return the intervals to draw, pooled where the groups can be pooled.
+        """Return the intervals to draw: for each value those of all groups.
 
         Parameters
         ----------
@@ -415,8 +401,6 @@ class ConditionalRelease(Answer):
         Figure or None
             None where no group has records.
         """
-        if self._pooled_or_none is not None:
-            return self._pooled_or_none.figure(level)
         figure = super().figure(level) if self._nonempty else None
         if figure is None or len(figure.rows) != len(self.names):
             return figure
@@ -428,25 +412,22 @@ class ConditionalRelease(Answer):
         return bool(self.tables())
 
     def tables(self) -> tuple[Table, ...]:
-        """Return tables for the report: pooled shares, or for few groups the shares and their differences."""
-        if self._pooled_or_none is not None:
-            caption = "Hierarchical model: the groups' shares are draws from one unknown distribution"
-            return (replace(self._pooled_or_none.screen(0.95), caption=caption),)
-        if not 1 < len(self.groups) <= _MIN_POOLED_GROUPS or any(
-            release.posterior_or_none() is None for release in self._nonempty
-        ):
+        """Return the shares of all groups side by side, and for few groups their differences."""
+        if len(self.groups) < 2 or any(release.posterior_or_none() is None for release in self._nonempty):
             return ()
-        return self._shares.tables(True)
+        return self._shares.tables(len(self.groups) <= _MOST_COMPARED_GROUPS)
 
     def words(self) -> Words:
         sizes = "the number in each group is private"
         if self.sizes is not None:
-            sizes = "; ".join(f"{group}: {size}" for group, size in zip(self.groups, self.sizes, strict=True))
+            sizes = "; ".join(
+                f"{group}: {size:,}" for group, size in zip(self.groups, self.sizes, strict=True)
+            )
         facts = (("Question", f"shares of {self.outcome}, given {self.given}"), ("Records", sizes))
         first = self._nonempty[0].words() if self._nonempty else Words("", "")
         return Words(
             headline=f"Private shares of {self.outcome} within each {self.given}",
-            name=f"Posteriors of {self.outcome} given {self.given}",
+            name=f"Shares of {self.outcome} within each {self.given}",
             facts=(*facts, *(fact for fact in first.facts if fact[0] not in ("Column", "Records"))),
             reading=first.reading,
         )

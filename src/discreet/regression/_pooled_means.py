@@ -136,7 +136,7 @@ class PooledMeans(Estimates):
         median, low, high = self.between
         name = f"Means of {self.column} within {len(self.groups)} pooled groups"
         return Words(
-            headline=f"Means of {self.column} within {len(self.groups)} groups that share strength",
+            headline=f"Means of {self.column} within {len(self.groups)} groups, a hierarchical model",
             name=name,
             notes=(
                 "The groups' means are taken as draws from one normal distribution, whose standard deviation "
