@@ -194,7 +194,8 @@ def review_page(result: StudyResult, about: Mapping[str, Any], day: date | None 
     when = day or date.today()
     lead = (
         f"Dataset: {result.dataset}. Made on {when.day} {when:%B %Y} by discreet {__version__} from the "
-        f"document of the study, along the questions of NIST SP 800-226. Open questions: {open_questions}."
+        "document of the study, following the questions of NIST SP 800-226. Open questions: "
+        f"{open_questions}."
     )
     return frame(f"Disclosure review: {result.title}", lead, "\n".join(rows))
 

@@ -501,7 +501,7 @@ def split(
     ----------
     questions : mapping from id to mapping
         Each with ``kind`` and its fields, and one of ``epsilon``, ``within`` (the half-width that it needs)
-        and ``weight`` (1 unless given). Questions with a weight share what the others leave. ``of`` and
+        and ``weight`` (1 by default). Questions with a weight share what the others leave. ``of`` and
         ``guess`` are those of :func:`discreet.plan`.
     schema : Schema
         What is public about the data.

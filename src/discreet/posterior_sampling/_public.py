@@ -59,7 +59,7 @@ class PublicPlan:
             without, with_them = self.error
             lines.append(f"standard deviation after the draw: {without:.4g}, with them {with_them:.4g}")
         if self.worth is not None:
-            lines.append(f"they are worth {self.worth:,} private records more ({self.records:,} in all)")
+            lines.append(f"worth {self.worth:,} additional private records ({self.records:,} in all)")
         return "\n".join(lines)
 
 

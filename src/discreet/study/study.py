@@ -597,7 +597,7 @@ class Study:
         ----------
         questions : iterable of mappings
             Each with an ``id``, a ``kind`` (``"proportions"`` unless given), its fields, and one of
-            ``epsilon``, ``within`` (the half-width that it needs) and ``weight`` (1 unless given). Questions
+            ``epsilon``, ``within`` (the half-width that it needs) and ``weight`` (1 by default). Questions
             with a weight share what the others leave. ``of`` and ``guess`` are those of
             :func:`discreet.plan`.
 
