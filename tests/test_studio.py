@@ -1130,7 +1130,7 @@ def test_the_price_says_what_is_read_and_what_is_doubtful(inside: Browser) -> No
         ).text
         declared = inside.asked("levels", schema=schema_of("200"))
         plain = inside.get("/release/review?" + urlencode(declared)).text
-    assert "87, 113: read from the data, and published as it is" in groups
+    assert "87, 113: read from the data, and published exactly" in groups
     assert groups.count("Before you spend") == 1
     assert "the released posterior says little beyond the prior" in noisy
     assert "Before you spend" not in plain

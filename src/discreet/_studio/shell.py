@@ -137,7 +137,7 @@ class Studio:
 
 
 STATUS = {
-    404: ("There is no such page", "The address leads nowhere."),
+    404: ("There is no such page", "There is no page at this address."),
     405: ("Not like this", "The page exists, but does not take this kind of request."),
 }
 PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
@@ -147,7 +147,7 @@ PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
     (DataError, 422, "The data do not fit the declaration"),
     (FileError, 400, "The file cannot be used"),
     (EngineFailure, 503, "The engine failed"),
-    (DiscreetError, 400, "This cannot be used as it is"),
+    (DiscreetError, 400, "A value cannot be used"),
 )
 
 

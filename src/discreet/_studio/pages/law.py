@@ -111,8 +111,8 @@ def add_law(app: FastAPI, studio: Studio) -> None:
         def make(context: dict[str, Any]) -> str:
             question = context["question"] = LawQuestion.read(request.query_params)
             found = question.result()
-            reached = np.cumsum(found.columns[question.mechanism])
-            title = "For every distance the probability that the released posterior is as near"
+            reached = np.minimum(np.cumsum(found.columns[question.mechanism]), 1.0)
+            title = "For every distance the probability that the released posterior is at most as far"
             drawn = curve(
                 np.repeat(found.distance, 2)[1:].tolist(),
                 np.repeat(reached, 2)[:-1].tolist(),
