@@ -1413,7 +1413,7 @@ def test_without_a_ledger_it_must_be_acknowledged() -> None:
         browser.enter()
         fields = {**browser.form(), "dataset": ""}
         assert (
-            "I know that no ledger keeps account" in browser.get("/release/review?" + urlencode(fields)).text
+            "I know that no ledger records this release" in browser.get("/release/review?" + urlencode(fields)).text
         )
         refused = browser.confirm(fields)
         assert refused.status == 400
