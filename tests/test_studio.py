@@ -1412,9 +1412,8 @@ def test_without_a_ledger_it_must_be_acknowledged() -> None:
     with running() as browser:
         browser.enter()
         fields = {**browser.form(), "dataset": ""}
-        assert (
-            "I know that no ledger records this release" in browser.get("/release/review?" + urlencode(fields)).text
-        )
+        review = browser.get("/release/review?" + urlencode(fields)).text
+        assert "I know that no ledger records this release" in review
         refused = browser.confirm(fields)
         assert refused.status == 400
         assert "Nothing was released" in refused.text
