@@ -237,9 +237,12 @@ def test_the_pythons_are_those_that_are_promised() -> None:
     assert re.findall(r'"(.*?)"', matrix) == versions
 
 
-def test_the_citation_and_the_changelog_name_the_version() -> None:
+def test_the_citation_the_papers_and_the_changelog_name_the_version() -> None:
     cited = re.findall(r'^version: "(.*)"$', (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
     assert cited == [discreet.__version__]
+    papers = tomllib.loads((ROOT / "reproductions" / "pyproject.toml").read_text("utf-8"))["project"]
+    assert papers["version"] == discreet.__version__
+    assert f">={discreet.__version__}," in papers["dependencies"][0]
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     numbers = [re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (?:[\d-]{10}|[a-z ]+)", line) for line in headings]
     assert None not in numbers, headings
