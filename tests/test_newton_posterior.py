@@ -583,13 +583,14 @@ def test_more_budget_narrows_intervals_down_to_those_without_noise() -> None:
     assert np.sqrt(np.diag(most.noise_free)) == pytest.approx(most.std(), rel=0.1)
 
 
-def test_steps_between_rounds_are_bounded() -> None:
+@pytest.mark.parametrize(("family", "rounds"), [("binomial", 1), ("poisson", 1), ("poisson", 2)])
+def test_steps_between_rounds_are_bounded(family: str, rounds: int) -> None:
     """A score that only noise explains does not carry the next round beyond 1½ deviations of predictors."""
-    setting = asked("poisson", 1000, "0.1")
+    setting = asked(family, 1000, "0.1")
     start = setting.model.start(setting.design)
     curvature = np.diag([6000.0, 2000.0])
     one = Evidence(start, np.array([0.0, 9e4]), 1e4, curvature, 1e4, 0.0, 0.0, 12.0)
-    law = normal_approximation(setting, [one])
+    law = normal_approximation(setting, [one] * rounds)
     gap = law.mean - np.array([law.mean[0], 0.0])
     assert math.sqrt(gap @ law.curvature @ gap / law.level) <= 1.5 + 1e-9
     assert law.predictor_variance >= 0
