@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet._declarations import as_epsilon, as_rational, people_assumption, people_bound
+from discreet._declarations import (
+    as_epsilon,
+    as_rational,
+    group_assumption,
+    people_assumption,
+    people_bound,
+)
 from discreet._documents.answer import Answer, load_answer
 from discreet._documents.base import checksum
 from discreet._numerics.summation import climb
@@ -187,6 +193,22 @@ def test_a_regression_has_the_noise_that_it_claims(name: str, edit: Any) -> None
     refused(name, (path, value))
 
 
+OF_PEOPLE: Any = [
+    (("design", "person"), "who"),
+    (("guarantee", "relation"), "replace-person"),
+    (("guarantee", "unit"), "who"),
+    (("guarantee", "assumptions"), [people_assumption(1, "who")]),
+]
+OF_STRATA: Any = [
+    (("design", "strata"), "sex"),
+    (("noise", "strata"), True),
+    (("further", "squared"), 5),
+    (("guarantee", "relation"), "within-group"),
+    (("guarantee", "assumptions"), [group_assumption("sex")]),
+]
+"""Noise on an added record does not protect one that is replaced, whoever they are."""
+
+
 @pytest.mark.parametrize(
     ("name", "edits"),
     [
@@ -236,7 +258,14 @@ def test_a_regression_has_the_noise_that_it_claims(name: str, edit: Any) -> None
         ("weighted", [(("further", "records"), 5)]),
         ("weighted", [(("totals", 0), [1])]),
         ("weighted", [(("totals", 0, 0), 1.5)]),
+        ("weighted", [(("noise", "steps"), 2)]),
+        ("weighted", [(("noise", "parts"), 1)]),
+        ("weighted", [(("design", "most"), 3.0)]),
+        ("weighted", [(("design", "units"), 60)]),
+        ("weighted", [(("design", "strata_count"), 2)]),
         ("weighted-add-remove", [(("noise", "mu_squared"), "1")]),
+        ("weighted-add-remove", OF_PEOPLE),
+        ("weighted-add-remove", OF_STRATA),
         ("weighted-strata", [(("design", "strata"), None)]),
         ("weighted-strata", [(("noise", "strata"), False)]),
         ("weighted-clusters", [(("noise", "people"), 1)]),

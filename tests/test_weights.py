@@ -22,7 +22,7 @@ from discreet._documents.answer import load_answer
 from discreet._inference.weighted import NoisyTotals, draw_positive, draw_shares
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.answers import weighted
-from discreet.errors import DataError, InvalidInputError
+from discreet.errors import DataError, InvalidInputError, TooLargeError
 from tables import TABLES
 
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**6)
@@ -164,6 +164,33 @@ def test_people_and_clusters_that_are_replaced(
     assert request.price().unit == "p"
 
 
+@pytest.mark.parametrize("delta", [None, DELTA])
+def test_the_stratum_of_a_cluster_is_that_of_its_strata_alone(
+    delta: Fraction | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster in several strata stays where it is, whatever its records say and whichever of them enter."""
+    request = question("share", delta, n=6, person="p", per_person=2, cluster="p", strata="h")
+    rest = [("b", 1.0, "u", 2, 2.0, cluster) for cluster in "qqrr"]
+    told = list(itertools.product("ac", (0.5, 2.0)))
+    clusters = [
+        [*rest, *((answer, 1.0, "u", h, w, "p") for h, (answer, w) in zip((2, 1, 2), records, strict=True))]
+        for records in itertools.product(told, repeat=3)
+    ]
+    kept = [request.read(pd.DataFrame(records, columns=NAMES)) for records in clusters]
+    assert {(sums.units, sums.strata) for sums in kept} == {(3, 2)}
+    pairs = list(itertools.combinations(clusters, 2))
+    check(worst(monkeypatch, request, pairs), request, delta, Fraction(1, 5))
+
+
+def test_codes_of_many_groups_and_strata_are_one_number() -> None:
+    """More of them than there are numbers would give a record the code of another."""
+    many = {"g": Category(range(10**5)), "h": Category(range(10**5), public=True)}
+    request: Any = discreet.Mean("x", by="g", epsilon=1).request(Schema({**COLUMNS, **many}, strata="h", n=1))
+    record = {"x": [1.0], "g": [99_999], "h": [99_999], "w": [1.0]}
+    with pytest.raises(TooLargeError, match="combinations"):
+        request.read(pd.DataFrame(record))
+
+
 @pytest.mark.parametrize("engine", TABLES)
 def test_the_same_sums_on_every_engine(engine: str, tmp_path: Path) -> None:
     """Weights, answers and numbers of a table, against sums record by record."""
@@ -201,6 +228,20 @@ def test_the_same_sums_on_every_engine(engine: str, tmp_path: Path) -> None:
         int((totals[:, i] * totals[:, j]).sum()) for i, j in ((0, 0), (0, 1), (1, 1))
     )
     assert clusters.units == len(totals)
+
+
+@pytest.mark.parametrize("kind", ["share", "by"])
+def test_squares_around_means_move_as_far_as_is_said(kind: str) -> None:
+    request = question(kind, None, n=400, strata="h")
+    rest = [("b", 1.0, "u", 1, 2.0, 1)] * 399
+    first, other = (
+        np.array(request.read(pd.DataFrame([*rest, (answer, 1.0, "u", 1, 2.0, 2)], columns=NAMES)).squares)
+        for answer in "ac"
+    )
+    apart = (first - other).ravel().tolist()
+    straight, squared = request.noise.moved["squares"]
+    assert 0.99 * straight < sum(map(abs, apart)) <= straight
+    assert 0.99 * squared < sum(value**2 for value in apart) <= squared
 
 
 def test_squares_are_around_the_means_of_strata() -> None:

@@ -126,10 +126,6 @@ def contingencies(
         raise TooLargeError(
             f"the table would have {largest} cells, and at most {MOST_CELLS} are counted: use fewer columns"
         )
-    if prod(coder.codes for coder in coders.values()) >= 2**63:
-        raise TooLargeError(
-            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
-        )
     with open_columns(data, coders, contribution.person) as table:
         if table is None:
             raise InvalidInputError("a contingency table needs a table or a file with the named columns")

@@ -132,12 +132,13 @@ class WeightedDesign:
         contribution = Contribution(**self.bound)
         weights = WeightGrid(self.most).accepting(not contribution.strict)
         weights.drops_missing = weights.total
-        coders: dict[str | None, Coder] = {self.weight: weights}
-        for name, what in self.outcomes.items():
-            coders[name] = what if isinstance(what, Grid) else contribution.levels(what)
-        for named in (self.by, self.strata):
-            if named is not None and named[0] not in coders:
-                coders[named[0]] = contribution.levels(named[1])
+        # Strata come first, so that of a cluster records of its lowest stratum enter, whatever they say.
+        columns = {**dict(filter(None, [self.strata])), self.weight: weights, **self.outcomes}
+        columns.update(filter(None, [self.by]))
+        coders: dict[str | None, Coder] = {
+            name: contribution.levels(what) if isinstance(what, Domain) else what
+            for name, what in columns.items()
+        }
         with open_columns(data, coders, contribution.person, columns=True) as table:
             if table is None:
                 raise InvalidInputError("weights need a table or a file with the named columns")
@@ -163,21 +164,22 @@ class WeightedDesign:
         squares = [[0] * len(self.pairs) for _ in range(groups)]
         within: dict[int, tuple[list[int], list[list[int]]]] = {}
         cut = records = squared = number = 0
-        stratum_place = None if self.strata is None else names.index(self.strata[0])
         for members, times in units:
             added: dict[int, dict[int, int]] = {}
             number += times
             for codes, count in members:
-                steps = min(codes[0], weights.steps) if codes[0] < weights.size else 0
-                cut += times * count * (codes[0] == weights.steps + 1)
+                record = dict(zip(names, codes, strict=True))
+                weight = record[self.weight]
+                steps = min(weight, weights.steps) if weight < weights.size else 0
+                cut += times * count * (weight == weights.steps + 1)
                 records += times * count
                 squared += times * count * steps * steps
-                for group, cell, share in self._places(codes, names):
+                for group, cell, share in self._places(record):
                     unit = added.setdefault(group, {})
                     unit[cell] = unit.get(cell, 0) + count * steps * share
             stratum = None
-            if stratum_place is not None:
-                stratum = min(codes[stratum_place] for codes, _ in members)
+            if self.strata is not None:
+                stratum = min(codes[0] for codes, _ in members)
                 sizes, sums = within.setdefault(stratum, ([0], [[0] * self.cells for _ in range(groups)]))
                 sizes[0] += times
             for group, unit in added.items():
@@ -202,21 +204,21 @@ class WeightedDesign:
             max(1, len(within)),
         )
 
-    def _places(self, codes: Sequence[int], names: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    def _places(self, record: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
         """Group, cell and the parts of its weight that a record adds there; nothing if it is left out."""
         group = 0
         if self.by is not None:
-            group = codes[names.index(self.by[0])]
+            group = record[self.by[0]]
             if group >= self.by[1].k:
                 return
         if (grid := self.grid) is not None:
-            if (code := codes[1]) < grid.size:
+            if (code := record[next(iter(self.outcomes))]) < grid.size:
                 yield group, 0, grid.steps - code
                 yield group, 1, code
             return
         cell = 0
-        for place, domain in enumerate(self.outcomes.values(), 1):
-            if codes[place] >= domain.k:  # type: ignore[union-attr]
+        for name, domain in self.outcomes.items():
+            if record[name] >= domain.k:  # type: ignore[union-attr]
                 return
-            cell = cell * domain.k + codes[place]  # type: ignore[union-attr]
+            cell = cell * domain.k + record[name]  # type: ignore[union-attr]
         yield group, cell, 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from discreet._data.grids import steps_between
 from discreet._declarations import (
     Relation,
     as_bounds,
@@ -52,7 +53,6 @@ _SQUARES = {False: Fraction(1, 5), True: Fraction(1, 3)}
 _EXTRA = Fraction(1, 20)
 """Parts of the privacy budget: of the squares together, without and with strata, and of each further sum. The
 totals have the rest."""
-_ROOT_EIGHT = Fraction(17, 6)
 _DRAWS = 4000
 _READING = (
     "These are weighted estimates: each record stands for as many people as its weight says. The intervals "
@@ -126,7 +126,7 @@ class SumsNoise:
         }
         if self.strata:  # a mean of the stratum is taken off, and rounded
             rounding = self.entries * self.groups
-            moved["squares"] = 5 * square + rounding, (_ROOT_EIGHT * square + rounding) ** 2
+            moved["squares"] = 4 * square + rounding, Fraction((2 * square + rounding) ** 2)
         for name, most in self.further.items():
             moved[name] = self.people * most, Fraction((self.people * most) ** 2)
         return moved
@@ -644,14 +644,18 @@ class Weighted(Answer):
             or shapes != ({noise.cells}, {noise.entries})
             or noise.cells != (2 if means else cells)
             or means is (self.bounds is None)
-            or (noise.parts > 1 and not means)
+            or noise.parts != (steps_between(*self.bounds) if self.bounds else 1)
+            or not design.most > 0
+            or noise.steps != steps_between(0, design.most)
             or noise.diagonal is not (not means and not noise.clusters and not noise.strata)
             or set(self.further) != set(noise.further)
             or noise.strata is not (design.strata is not None)
             or (design.person is None and (noise.clusters or noise.people > 1))
             or (design.n is None) is noise.replaces
+            or not (noise.replaces or (design.person is None and design.strata is None))
             or (design.units is None) is not (design.n is None)
-            or not design.most > 0
+            or (design.units != design.n and not noise.clusters)
+            or (design.strata_count != 1 and design.strata is None)
         ):
             raise ValueError("the sums do not belong together")
         if self.is_private and noise.epsilon != self.guarantee.exact_epsilon:
