@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -304,6 +305,69 @@ def test_replay_finds_a_planted_n(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Geometric, "_output", telling)
     one, other = (replayed(tmp_path / name, ["no"] * size, []) for name, size in (("a", 5), ("b", 6)))
     assert one != other
+
+
+class Fixed(int):
+    """Noise with which every sum becomes this number, whatever it was."""
+
+    def __radd__(self, other: Any) -> int:
+        return int(self)
+
+
+ASKED: dict[str, Any] = {
+    "mean": discreet.Mean("x", epsilon=1),
+    "means by group": discreet.Mean("x", by="g", epsilon=1, delta="1e-6"),
+    "quantiles": discreet.Quantiles("x", by="g", epsilon=1),
+    "survival": discreet.Survival("x", "g", bins=3, epsilon=1),
+    "robust regression": discreet.Regress("x ~ g", epsilon=1, delta="1e-6", options={"errors": "robust"}),
+    "weighted table": discreet.Proportions(("g", "h"), epsilon=1),
+    "weighted mean by group": discreet.Mean("x", by="g", epsilon=1, delta="1e-6"),
+}
+
+
+def left_behind(folder: Path, records: list[tuple[Any, ...]], name: str) -> dict[str, Any]:
+    """Everything that an answer leaves behind: document, text, report, ledger, warnings."""
+    folder.mkdir()
+    frame = pd.DataFrame(records, columns=["x", "g", "h", "w"])
+    columns: Any = {"x": discreet.Number(0, 10, missing="exclude"), "g": ["u", "v"], "h": [1, 2]}
+    if name.startswith("weighted"):
+        columns["w"] = discreet.Weight(2)
+    ledger = discreet.Ledger(folder / "ledger.db")
+    ledger.create("survey", epsilon=3, delta="1e-5", relation="add-remove")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        charge = discreet.Charge(ledger, "survey", "q")
+        answer = discreet.ask(
+            frame, ASKED[name], schema=discreet.Schema(columns, strict=False), charge=charge
+        )
+    (entry,) = [one for one in ledger.history("survey") if one.request_id == "q"]
+    return {
+        "document": answer.to_json(),
+        "text": answer.summary(),
+        "report": report(answer),
+        "draws": answer.draws(5, seed=1).tolist(),
+        "ledger": {part: str(value) for part, value in vars(entry).items() if part not in HISTORY},
+        "warnings": [str(one.message) for one in caught],
+    }
+
+
+@pytest.mark.parametrize(("size", "added"), [(0, (9.0, "v", 2, 7.5)), (40, (None, "?", None, -1.0))])
+@pytest.mark.parametrize("name", ASKED)
+def test_replay_of_every_kind_on_neighbours(
+    name: str, size: int, added: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With noise that hides all sums an added record changes nothing, whole or with no value in its place."""
+    for made in (Geometric, GaussianCounts):
+        monkeypatch.setattr(made, "_noise", lambda self, source: list(range(3, 3 + self.k)))
+    monkeypatch.setattr("discreet.mechanisms.independent.add", lambda count, value: value)
+    for module in ("answers.weighted", "regression.means"):
+        monkeypatch.setattr(f"discreet.{module}.discrete_laplace", lambda p, q, source: Fixed(50))
+        monkeypatch.setattr(f"discreet.{module}.rounded_gaussian", lambda variance, source: Fixed(50))
+    newton = "discreet.regression._newton.sums.rounded_gaussians"
+    monkeypatch.setattr(newton, lambda variance, number, source: [Fixed(10**9)] * number)
+    records = [(float(i % 7), "uv"[i % 2], 1 + i % 2, 1.0) for i in range(size)]
+    one = left_behind(tmp_path / "one", records, name)
+    assert one == left_behind(tmp_path / "other", [*records, added], name)
 
 
 def test_n_is_nowhere_in_the_document() -> None:

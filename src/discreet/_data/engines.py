@@ -26,7 +26,7 @@ from discreet._data.values import (
 )
 from discreet._data.withheld import OUT_OF_MEMORY, EngineError, connect, fetch, ours
 from discreet._declarations import as_plain
-from discreet.errors import DataError, EngineFailure, InvalidInputError, how_to_install
+from discreet.errors import DataError, EngineFailure, InvalidInputError, TooLargeError, how_to_install
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -235,8 +235,14 @@ def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> n
         frame = table.looked_up(table.raw.group_by(*raw).agg(nw.len().alias("records")))
         records = nw.col("records").sum()
     combined, *others = (code.cast(nw.Int64) for code in table.codes)
+    cells = 1
     for coder, code in zip(table.coders[1:], others, strict=True):
         combined = combined * coder.codes + code
+        cells *= coder.codes
+    if others and cells * table.coders[0].codes >= 2**63:
+        raise TooLargeError(
+            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
+        )
     columns = {"code": combined}
     number = nw.col("records").cast(nw.Int64)  # unsigned, of 32 bits, on Polars
     if table.groups:

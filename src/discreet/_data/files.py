@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from glob import glob
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -389,10 +388,6 @@ def open_columns(
 
     ``columns``: a mapping is one of columns, and no counts of values.
     """
-    if prod(coder.codes for coder in coders.values()) >= 2**63:  # all codes of a record are one number
-        raise TooLargeError(
-            "the columns have 2**63 combinations or more: take fewer columns, or fewer levels"
-        )
     if is_files(data):
         with opened(data, coders, person) as table:
             yield table

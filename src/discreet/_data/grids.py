@@ -18,13 +18,11 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from discreet._data.values import RANGES, Coder, words, wrong_type
-from discreet._declarations import EXCLUDE, as_integer, as_plain
+from discreet._declarations import EXCLUDE, MOST_STEPS, as_integer, as_plain
 from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-MOST_STEPS = 2**16
 
 
 @dataclass(frozen=True)
@@ -178,37 +176,6 @@ class Grid(Numbers):
             return ((clipped - self.low) / self.width * self.steps + 0.5).floor()
         whole = clipped.floor()
         return nw.when(clipped == whole).then(whole - self.low).otherwise(nw.lit(float(self.invalid_code)))
-
-
-def steps_between(low: float, high: float) -> int:
-    """Return the number of steps of the grid between declared bounds.
-
-    The step is the smallest of 1, 2 and 5 times a power of ten, of which both bounds are multiples, with an
-    even number of at most 65,536 steps: whole numbers and decimals of as many digits lie on the grid, and are
-    summed as they are. Bounds that allow none get 65,536 steps.
-
-    Parameters
-    ----------
-    low, high : float
-        The bounds; a float means the decimal number that it prints as.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> steps_between(0, 10)  # steps of 0.0002
-    50000
-    """
-    ends = [Fraction(str(end)) for end in (low, high)]
-    width = ends[1] - ends[0]
-    power = math.floor(math.log10(width / MOST_STEPS))
-    for step in (digit * Fraction(10) ** (power + k) for k in range(6) for digit in (1, 2, 5)):
-        steps = width / step
-        if steps <= MOST_STEPS and steps % 2 == 0 and all((end / step).denominator == 1 for end in ends):
-            return int(steps)
-    return MOST_STEPS
 
 
 class Bins(Numbers):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from discreet._data.grids import steps_between
 from discreet._declarations import (
     Relation,
     as_bounds,
@@ -22,6 +21,7 @@ from discreet._declarations import (
     as_real,
     group_assumption,
     people_assumption,
+    steps_between,
 )
 from discreet._documents.answer import (
     LARGEST,

@@ -23,9 +23,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 import numpy as np
 
 from discreet._data import ClippedSum, clipped_sum, read_rows
-from discreet._data.grids import MOST_STEPS
 from discreet._data.rows import as_number
-from discreet._declarations import Relation, as_bounds, as_exact, as_rational, as_size, as_total
+from discreet._declarations import MOST_STEPS, Relation, as_bounds, as_exact, as_rational, as_size, as_total
 from discreet._json import fields_as_json
 from discreet._numerics.enclosures import Ball, above, ball, enclose
 from discreet._numerics.search import boundary

@@ -9,9 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from discreet._data.grids import Grid, steps_between
+from discreet._data.grids import Grid
 from discreet._data.weighted import WeightedDesign, WeightedSums
-from discreet._declarations import EXCLUDE, Domain, Relation, as_plain, as_probability, as_target_delta
+from discreet._declarations import (
+    EXCLUDE,
+    Domain,
+    Relation,
+    as_plain,
+    as_probability,
+    as_target_delta,
+    steps_between,
+)
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy, Source
 from discreet._typing import EpsilonLike
 from discreet.answers.weighted import (

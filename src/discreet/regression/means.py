@@ -23,12 +23,13 @@ import numpy as np
 
 from discreet._data import count_cells
 from discreet._data.files import open_columns
-from discreet._data.grids import MOST_STEPS, Grid, steps_between
+from discreet._data.grids import Grid
 from discreet._data.levels import Levels
 from discreet._data.values import distinct
 from discreet._data.withheld import redact_errors
 from discreet._declarations import (
     EXCLUDE,
+    MOST_STEPS,
     Domain,
     Relation,
     as_bounds,
@@ -39,6 +40,7 @@ from discreet._declarations import (
     group_assumption,
     people_assumption,
     people_bound,
+    steps_between,
 )
 from discreet._documents.answer import (
     INTERVALS_NOTE,
