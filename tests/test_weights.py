@@ -380,7 +380,7 @@ def test_what_is_not_weighted_is_refused(ask: Any, about: dict[str, Any], messag
 def test_a_design_needs_one_weight() -> None:
     with pytest.raises(InvalidInputError, match="replicate weights are not used"):
         Schema({**COLUMNS, "w2": Weight(2)})
-    with pytest.raises(InvalidInputError, match="declare the column of weights"):
+    with pytest.raises(InvalidInputError, match="declare its column of weights"):
         Schema({"h": COLUMNS["h"]}, strata="h")
 
 
