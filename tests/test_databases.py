@@ -16,7 +16,15 @@ import sqlalchemy as sa
 
 import discreet
 import independence
-from discreet._data import clipped_sum, contingency, count_bins, count_levels, database, engines
+from discreet._data import (
+    clipped_sum,
+    contingency,
+    count_bins,
+    count_levels,
+    count_texts,
+    database,
+    engines,
+)
 from discreet._data.codebook import misfits, schema_template
 from discreet._data.values import words
 from discreet._declarations import Domain
@@ -161,6 +169,22 @@ def test_levels_that_no_record_can_have(tmp_path: Path) -> None:
 def test_text_that_is_not_utf8_stops_nothing(tmp_path: Path) -> None:
     address = stored(tmp_path / "t.db", [("a",), (b"\xff",), (b"a",), (7,)], "a")
     assert independence.discovered(address, False, column="a") == {"a": 2, "\\xff": 1, "7": 1}
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le", "UTF-16be"])
+def test_text_is_the_same_however_a_file_stores_it(encoding: str, tmp_path: Path) -> None:
+    """Of UTF-16 every value that was found had a NUL behind each letter."""
+    texts = ("a", "A", "é", 'x"y', "x\\y", "x\ny", "\u2028", "\U0001f600")
+    path = tmp_path / "t.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA encoding = '{encoding}'")
+        connection.execute("CREATE TABLE t (a TEXT COLLATE NOCASE)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(text,) for text in texts])
+        connection.commit()
+    address = f"sqlite:///{path}#t"
+    assert count_texts(address, "a") == dict.fromkeys(texts, 1)
+    many = (*texts, *(f"l{i}" for i in range(9)))
+    assert count_levels(address, Domain(many), column="a") == (*[1] * len(texts), *[0] * 9)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,14 @@ from discreet._documents.answer import load_answer
 from discreet._documents.base import write_document
 from discreet._reporting.report import report
 from discreet.answers.selected import Discovered
-from discreet.errors import CorruptReleaseError, FileError, InvalidInputError, PrivacyWarning, TooLargeError
+from discreet.errors import (
+    CorruptReleaseError,
+    DataError,
+    FileError,
+    InvalidInputError,
+    PrivacyWarning,
+    TooLargeError,
+)
 from discreet.mechanisms.discovery import Discovery
 
 WORDS = ["tea"] * 400 + ["coffee"] * 90 + [None] * 7 + [f"once-{i}" for i in range(50)]
@@ -132,6 +139,29 @@ def test_engines_that_take_values_as_equal_keep_them_apart(tmp_path: Path) -> No
         count_texts({"a": -5})
     with pytest.raises(InvalidInputError, match="Parquet, CSV"):
         count_texts(tmp_path / "w.json", "w")
+
+
+def test_no_value_of_a_column_is_an_error_that_another_is_not() -> None:
+    """Dates beyond year 9999 and long spans were errors one by one: their types are refused, as elsewhere."""
+    import duckdb
+    import polars as pl
+
+    days = pl.Series([0, 10**7, None], dtype=pl.Int32)
+    for kind in (pl.Date, pl.Datetime("ms"), pl.Duration("ms")):
+        for column in (days.cast(pl.Int64).cast(kind), days[:1].cast(pl.Int64).cast(kind)):
+            with pytest.raises(DataError, match="cannot be counted; turn it into text"):
+                count_texts(column)
+            with pytest.raises(DataError, match="cannot be counted; turn it into text"):
+                read_rows(column.to_frame("v"), ["v"])
+    for value in ("DATE '2020-01-01'", "NULL::TIMESTAMPTZ", "INTERVAL 100000000 MONTH", "[1]"):
+        with pytest.raises(DataError, match="cannot be counted"):
+            count_texts(duckdb.sql(f"SELECT {value} AS v"))
+    assert count_texts(duckdb.sql("SELECT '101'::BIT AS v UNION ALL SELECT NULL")) == {"101": 1}
+    assert count_texts(pl.Series([None, None])) == {}
+    with pytest.raises(DataError, match="type Datetime"):
+        count_texts(pd.DataFrame({"v": pd.to_datetime(["2020-01-01"])}))
+    unprintable = pd.DataFrame({"v": pd.Series([Unprintable(), 1], dtype=object)})
+    assert read_rows(unprintable, ["v"]) == [("<Unprintable>",), (1,)]
 
 
 def test_errors_of_files_show_no_record(tmp_path: Path) -> None:

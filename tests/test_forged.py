@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -39,6 +40,8 @@ TODAY: dict[str, Any] = {
     "quantiles-groups": ("public", {"by": "sex"}),
     "survival": ("public", {"by": "arm", "bins": 4}),
     "survival-add-remove": (None, {"bins": 4}),
+    "exponential": (12, {"score": "kl"}),
+    "exponential-table": (12, {"score": lambda x, b: abs(x[0] - b[0])}),
     "weighted": (120, {}),
     "weighted-add-remove": (None, {"delta": "1e-6"}),
     "weighted-strata": (120, {"strata": "sex"}),
@@ -57,6 +60,10 @@ def text_of(name: str) -> str:
         columns["arm"] = ["a", "b"]
         data = {"age": [20.0, 30.0, 55.0, 70.0] * 30, "sex": ["f", "m", "m", "f"] * 30}
         data["arm"] = ["a", "b"] * 60
+        if name.startswith("exponential"):
+            few, asked_now = {"arm": data["arm"][:n]}, {"mechanism": "exponential", "options": asked_too}
+            few_schema = discreet.Schema({"arm": ["a", "b"]}, n=n)
+            return str(discreet.proportions(few, "arm", schema=few_schema, epsilon=1, **asked_now).to_json())
         if name.startswith("weighted"):
             delta = asked_too.pop("delta", None) if "delta" in asked_too else None
             weighted = discreet.Schema({**columns, "w": discreet.Weight(2)}, n=n, **asked_too)
@@ -76,6 +83,18 @@ def text_of(name: str) -> str:
         return str(load_answer(text).to_json())
     asked = Regression.from_dict(json.loads(text)["release"]["question"])
     return asked.fit(WRITTEN.parent / "survey.csv", asked.person).to_json()
+
+
+@cache
+def study_text() -> str:
+    """The document of a study with two answers."""
+    data = {"a": ["x", "y"] * 50, "b": [0.0, 1.0] * 50}
+    schema = discreet.Schema({"a": ["x", "y"], "b": (0, 1)}, n=100)
+    with tempfile.TemporaryDirectory() as folder:
+        study = discreet.Study(data, schema, epsilon=5, ledger=Path(folder) / "l.db", dataset="d")
+        study.proportions("a", epsilon=1, id="a")
+        study.mean("b", epsilon=1, id="b")
+        return str(study.result().to_json())
 
 
 def content_of(name: str) -> dict[str, Any]:
@@ -420,14 +439,9 @@ def test_columns_are_counted(formula: str, levels: dict[str, int], columns: tupl
         [(("budget", "spent"), {"epsilon": "1"})],
     ],
 )
-def test_a_study_says_whom_its_answers_protect_and_what_all_of_them_cost(tmp_path: Path, edits: Any) -> None:
+def test_a_study_says_whom_its_answers_protect_and_what_all_of_them_cost(edits: Any) -> None:
     """A statement to a regulator called answers for records answers for households."""
-    data = {"a": ["x", "y"] * 50, "b": [0.0, 1.0] * 50}
-    schema = discreet.Schema({"a": ["x", "y"], "b": (0, 1)}, n=100)
-    study = discreet.Study(data, schema, epsilon=5, ledger=tmp_path / "l.db", dataset="d")
-    study.proportions("a", epsilon=1, id="a")
-    study.mean("b", epsilon=1, id="b")
-    text = study.result().to_json()
+    text = study_text()
     assert len(load_answer(text).answers) == 2
     document = json.loads(text)
     for path, value in edits:

@@ -226,6 +226,8 @@ def as_written_now(name: str) -> bytes:
     """A document of 0.3: one of every kind, quantiles too."""
     import test_forged
 
+    if name == "study":
+        return test_forged.study_text().encode()
     return test_forged.text_of(name).encode()
 
 
@@ -235,7 +237,7 @@ def sources() -> tuple[Callable[[], bytes], ...]:
     import test_forged
 
     older = [path.read_bytes for path in DOCUMENTS if not path.name.startswith("regress")]
-    return (*older, *(functools.partial(as_written_now, name) for name in test_forged.NAMES))
+    return (*older, *(functools.partial(as_written_now, name) for name in (*test_forged.NAMES, "study")))
 
 
 def a_document(rng: random.Random, place: Path) -> Callable[[], object]:

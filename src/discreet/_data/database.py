@@ -371,7 +371,9 @@ class Frame:
     def rows(self) -> list[tuple[Any, ...]]:
         """All rows, which the database computes here and now."""
         with _connected(self.engine) as connection:
-            return [tuple(map(_decoded, row)) for row in connection.execute(self._query())]
+            # What SQLite makes bytes of text depends on the file.
+            own = "utf-8" if self.postgres else connection.exec_driver_sql("PRAGMA encoding").scalar_one()
+            return [tuple(_decoded(value, own) for value in row) for row in connection.execute(self._query())]
 
     def batches(self) -> Iterator[list[Any]]:
         """Rows of whole numbers as arrays of columns, part by part."""
@@ -459,7 +461,7 @@ class Frame:
         }
 
     def values(self, names: Sequence[str]) -> Frame:
-        """Columns of Python values, one by one: of SQLite text as its bytes, which need not be UTF-8."""
+        """Columns of Python values, one by one: of SQLite text as its bytes, well-formed or not."""
         plain = {}
         for i, name in enumerate(names):
             if self.postgres:
@@ -492,5 +494,5 @@ def _numeric(text: str) -> Any:
     return sa.cast(sa.literal(text, sa.Text), sa.Numeric)
 
 
-def _decoded(value: Any) -> Any:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+def _decoded(value: Any, encoding: str) -> Any:
+    return value.decode(encoding, "backslashreplace") if isinstance(value, bytes) else value

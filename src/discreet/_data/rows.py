@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from discreet._data.engines import as_frame, choose, compared_exactly, no_column
+from discreet._data.engines import as_frame, choose, compared_exactly, no_column, pandas_values
 from discreet._data.files import Files, is_files, no_field, sql
-from discreet._data.values import distinct, is_missing, value_counts, value_text
+from discreet._data.values import is_missing, value_counts, value_text, wrong_type
 from discreet._data.withheld import fetch
 from discreet._declarations import as_plain
 from discreet.errors import DataError, InvalidInputError
@@ -38,12 +38,18 @@ def _open_frame(data: Any) -> Iterator[tuple[Any, Chooser]]:
 
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """The records of some columns of a table or a file, in the order of ``columns``."""
+    import narwhals as nw
+
     with _open_frame(data) as (frame, chosen):
         if frame is None:
             raise InvalidInputError("a regression needs a table or a file with the named columns")
-        names = frame.collect_schema().names()
-        wanted = [chosen(names, column) for column in columns]
-        rows = fetch(frame.values(wanted) if hasattr(frame, "words") else frame.select(*wanted))
+        schema = frame.collect_schema()
+        wanted = [chosen(schema.names(), column) for column in columns]
+        if hasattr(frame, "words"):
+            frame = frame.values(wanted)
+        else:
+            frame = frame.select(*(_readable(nw.col(name), schema[name]) for name in wanted))
+        rows = fetch(frame)
     if not rows:
         raise DataError("the data are empty: there is no record")
     return [tuple(map(_plain, row)) for row in rows]
@@ -101,27 +107,39 @@ def count_codes(
 
 
 def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
-    """The values of a column with how often they occur.
-
-    One by one where an engine may take as equal what prints differently, as a month and thirty days.
-    """
+    """The values of a column with how often they occur."""
     import narwhals as nw
 
     if hasattr(frame, "words"):
         return fetch(frame.values([name]).group_by("v0").agg(frame.words.len().alias("records")))
-    if frame.implementation.is_pandas_like():
-        return distinct(frame.to_native()[name].tolist())
     dtype = frame.collect_schema()[name]
-    value = compared_exactly(frame.select(value=nw.col(name)))
-    if not (dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date)):
-        return ((row[0], 1) for row in fetch(value))
+    if frame.implementation.is_pandas_like():
+        counted = pandas_values(frame.to_native(), name)
+        if counted is None:
+            raise wrong_type(type(dtype).__name__)
+        return counted
+    value = compared_exactly(frame.select(value=_readable(nw.col(name), dtype)))
     return fetch(value.group_by("value").agg(nw.len().alias("records")))
+
+
+def _readable(value: Any, dtype: Any) -> Any:
+    """A column of which every value can be fetched: Python has no dates beyond year 9999, say.
+
+    A type that narwhals does not know is text.
+    """
+    import narwhals as nw
+
+    if dtype == nw.Unknown:
+        return value.cast(nw.String)
+    if dtype.is_numeric() or dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Object):
+        return value
+    raise wrong_type(type(dtype).__name__)
 
 
 def _plain(value: Any) -> Any:
     """Numbers, text and nothing as they are; whatever else a column holds as the text that it prints as."""
     value = as_plain(value)
-    return value if value is None or isinstance(value, str | float | int | Decimal) else str(value)
+    return value if value is None or isinstance(value, str | float | int | Decimal) else value_text(value)
 
 
 def as_number(value: Any) -> float:
