@@ -17,7 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -31,11 +31,15 @@ import polars as pl
 import pyarrow as pa
 
 from discreet._data import clipped_sum, contingency, count_bins, count_codes, count_levels, count_texts
+from discreet._data.grids import Grid, steps_between
+from discreet._data.weighted import WeightedDesign
 from discreet._declarations import Domain, Relation
 from discreet.errors import DiscreetError
+from discreet.questions.survival import Survival, SurvivalCounts
 from discreet.regression._newton.fit import Regression, regression
 from discreet.regression._newton.records import read
 from discreet.regression.means import MeanDesign
+from discreet.schema import Category, Number, Schema
 
 # ---- hostile values ----------------------------------------------------------------------------------------
 
@@ -454,12 +458,55 @@ def coded(data: Any, strict: bool, **column: Any) -> Sums:
     return Counter(count_codes(data, range(-5, 2**40), strict=False, **column))
 
 
-def table(data: Any, strict: bool, **column: Any) -> Sums:
+def binned(data: Any, strict: bool, **column: Any) -> Sums:
+    """As quantiles are."""
+    domain = Number(-1, 3, bins=4, atoms=(0, 1), missing="exclude").domain("exclude", fine=True)
+    return numbered(count_levels(data, domain, strict=strict, **column))
+
+
+def table(data: Any, strict: bool, **bound: Any) -> Sums:
     domains = {
         "a": Domain(LEVELS["texts"], missing="exclude"),
         "b": Domain(LEVELS["numbers"], missing="exclude"),
     }
-    return numbered(contingency(data, domains, strict=strict))
+    return numbered(contingency(data, domains, strict=strict, **bound))
+
+
+@cache
+def survival_design(strict: bool) -> SurvivalCounts:
+    event = Category(("a", "1"), missing="exclude")
+    schema = Schema({"a": Number(0, 3, missing="exclude"), "b": event}, strict=strict)
+    made = Survival("a", "b", bins=(0, 1, 2, 3), epsilon=1).request(schema)
+    assert isinstance(made, SurvivalCounts)
+    return made
+
+
+def survival(data: Any, strict: bool) -> Sums:
+    return numbered(survival_design(strict).read(data))
+
+
+@cache
+def weighted_design(of_mean: bool, strict: bool, **bound: Any) -> WeightedDesign:
+    outcome: Domain | Grid = Domain(LEVELS["mixed"], missing="exclude")
+    if of_mean:
+        outcome = Grid((-1, 3), steps_between(-1, 3), False, None).accepting(not strict)
+        outcome.drops_missing = True
+    given: Any = bound or {"private_size": True}
+    design = ("a", 2.0, {"b": outcome}, None, None, bool(bound))
+    return WeightedDesign(*design, bound={**given, "strict": strict})
+
+
+def weighted(of_mean: bool) -> Callable[..., Sums]:
+    """Each record, or each person, adds to the totals and to the sums of squares."""
+
+    def sums(data: Any, strict: bool, **bound: Any) -> Sums:
+        found = weighted_design(of_mean, strict, **bound).sums(data)
+        rows = (*found.totals, *found.squares)
+        return numbered(
+            (found.records, found.cut, found.squared, found.units, *(v for row in rows for v in row))
+        )
+
+    return sums
 
 
 @cache
@@ -474,8 +521,11 @@ def mean(data: Any, strict: bool, **column: Any) -> Sums:
     return numbered((number, *found[None]))
 
 
-def means_by(data: Any, strict: bool, **column: Any) -> Sums:
-    found, number = mean_design("a", "b", strict).sums(data)
+def means_by(data: Any, strict: bool, **bound: Any) -> Sums:
+    design = mean_design("a", "b", strict)
+    if bound:
+        design = replace(design, relation=Relation.REPLACE_ONE, **bound)
+    found, number = design.sums(data)
     return numbered((number, *(one for own in found.values() for one in own)))
 
 
@@ -492,9 +542,9 @@ def regressed(formula: str, strict: bool) -> Regression:
 
 
 def regress(name: str) -> Callable[..., Sums]:
-    def sums(data: Any, strict: bool, **column: Any) -> Sums:
+    def sums(data: Any, strict: bool, n: int | None = None, **bound: Any) -> Sums:
         asked = regressed(name, strict)
-        with read(asked.design, data, pushdown=name.endswith("SQL")) as records:
+        with read(asked.design, data, pushdown=name.endswith("SQL"), **bound) as records:
             link = asked.model.link(asked.design, asked.model.start(asked.design))
             found = records.sums(asked.model, link, True)
             return numbered((records.n, found.square, *found.gradient, *found.curvature))
@@ -505,6 +555,7 @@ def regress(name: str) -> Callable[..., Sums]:
 ONE: dict[str, Callable[..., Sums]] = {
     **{f"shares of {name}": levels(name) for name in LEVELS},
     "bins": bins,
+    "bins of quantiles": binned,
     "sum": total,
     "sum of whole numbers": whole_total,
     "discovery": discovered,
@@ -513,20 +564,24 @@ ONE: dict[str, Callable[..., Sums]] = {
 }
 TWO: dict[str, Callable[..., Sums]] = {
     "table": table,
+    "survival": survival,
+    "weighted shares": weighted(of_mean=False),
+    "weighted mean": weighted(of_mean=True),
     "means by group": means_by,
     "regression": regress("b ~ a"),
     "regression on few levels": regress("levels"),
     "regression on levels": regress("levels C"),
     "regression by SQL": regress("levels SQL"),
 }
-BOUNDED = tuple(name for name in ONE if name.startswith(("shares", "bins", "sum")))
+ROWS = ("shares", "bins", "table")
+BOUNDED = tuple(name for name in (*ONE, *TWO) if name not in ("discovery", "codes", "mean", "survival"))
 """Questions with a bound on the records of a person."""
 TOTALS: dict[str, Callable[[Sums], int]] = {
-    **dict.fromkeys((*BOUNDED[:-2], "table"), Counter.total),
-    **{name: (lambda sums: sums[0]) for name in (*BOUNDED[-2:], "mean", *TWO) if name != "table"},
+    name: Counter.total if name.startswith(ROWS) else (lambda sums: sums[0]) for name in (*BOUNDED, "mean")
 }
 """How many records an answer is of."""
-PERSON_KINDS = ("object", "String", "string", "nocase", "field", "any", "cell")
+PERSON_KINDS = ("object", "String", "string", "nocase", "field", "any", "cell", "O")
+MIXED_KEYS = ("object", "any", "O")
 
 # ---- the test ----------------------------------------------------------------------------------------------
 
@@ -550,7 +605,8 @@ def trial(
     (name,) = rng.choices(list(readers), [reader.weight for reader in readers.values()])
     reader = readers[name]
     if name.startswith("mapping"):  # which is one of counts to other questions
-        questions = {"mean": mean, **TWO}
+        tables = ("table", "survival")
+        questions = {"mean": mean, **{name: ask for name, ask in TWO.items() if name not in tables}}
     else:
         questions = {**ONE, **TWO} if reader.several and rng.random() < 0.4 else ONE
     asked = rng.choice(list(questions))
@@ -581,11 +637,12 @@ def trial(
         return Difference(name, kinds, asked, strict, columns, said) if said else otherwise
 
     base = [record() for _ in range(rng.choice((1, 1, 2, 3, 5, 9)))]
-    if more and asked in BOUNDED and rng.random() < 0.25:
+    if reader.several and asked in BOUNDED and rng.random() < 0.25:
         strict, most = False, rng.choice((1, 2))
         kinds["who"] = next(kind for kind in PERSON_KINDS if kind in reader.kinds)
-        base = [{**row, "who": rng.choice(WHO)} for row in base]
-        people = [own for who in WHO if (own := [row for row in base if row["who"] == who])]
+        keys = (*WHO, *((1, 2**53, 2**53 + 1) if kinds["who"] in MIXED_KEYS else ()))
+        base = [{**row, "who": rng.choice(keys)} for row in base]
+        people = [own for who in keys if (own := [row for row in base if row["who"] == who])]
         sizes = [min(most, len(own)) for own in people]
         together, *parts = (
             ask(rows, person="who", per_person=most, n=n)

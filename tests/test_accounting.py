@@ -259,6 +259,14 @@ def test_each_order_of_the_odometer_takes_its_share_of_delta() -> None:
     assert odometer.spent == pytest.approx(wanted, rel=1e-9)
 
 
+def test_the_smallest_delta_has_shares_too() -> None:
+    """A twelfth of it is 0 to a double, whose logarithm was an error that is not ours."""
+    odometer = Odometer(epsilon=600, delta="5e-324", accounting="renyi")
+    odometer.spend(Guarantee(Fraction(1, 10)))
+    assert 0.1 <= odometer.spent <= 600
+    assert Odometer(epsilon=1, delta="5e-324", accounting="renyi").remaining >= 0
+
+
 def test_an_order_without_a_bound_is_of_no_use_to_the_odometer() -> None:
     odometer = Odometer(100, delta="1e-6", accounting="renyi")
     with pytest.raises(BudgetExceededError):

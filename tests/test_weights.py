@@ -417,3 +417,15 @@ def test_intervals_hold_the_population(kind: str) -> None:
     """Seeded: of 60 surveys 90 % hold the population's numbers, but for five standard errors."""
     held = [found[0].mean() for (found,) in benchmark.results(kind, 1000, [1.0], None, 60, 9)]
     assert np.mean(held) > 0.9 - 5 * np.sqrt(0.09 / 60)
+
+
+@pytest.mark.parametrize("n", [4, None])
+@pytest.mark.parametrize("left_out", ["x", "answer", "w"])
+def test_that_every_record_is_left_out_is_no_error(left_out: str, n: int | None) -> None:
+    """Whether anybody answered is as private as who did; data of which all are left out were called empty."""
+    data: dict[str, Any] = {"x": [1.0] * 4, "answer": ["a"] * 4, "w": [1.0] * 4, left_out: [None] * 4}
+    columns = {"x": discreet.Number(0, 10, missing="exclude"), "w": Weight(2)}
+    columns["answer"] = Category(["a", "b"], missing="exclude")
+    schema = Schema(columns, n=n, strict=False)
+    assert discreet.mean(data, "x", schema=schema, epsilon=1).n == n
+    assert discreet.proportions(data, "answer", schema=schema, epsilon=1).n == n

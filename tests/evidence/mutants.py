@@ -20,7 +20,8 @@ TESTS = {
     "_randomness": "test_randomness test_bulk test_gaussian test_log_concave test_noise",
     "privacy": "test_guarantee test_curves test_accounting test_compositions test_convolution",
     "mechanisms": "test_mechanisms test_exponential test_decoding test_add_remove test_sparse",
-    "_data": "test_data test_data_statistics test_records test_withheld",
+    "_data": "test_data test_data_statistics test_records test_withheld test_weights test_engine_failures "
+    "test_databases test_means test_discovery test_excel",
 }
 COPIED = ("src", "tests", "proofs", "docs", "benchmarks", "reproductions")
 COPIED += ("pyproject.toml", "README.md", "conftest.py")

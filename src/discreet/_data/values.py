@@ -130,7 +130,7 @@ class Tally:
         """How many records the declaration does not cover, and the way out."""
         missing = 0 if coder.drops_missing else self.missing
         records = sum(self.counts) + missing + self.unknown
-        if not records and not self.private_size:
+        if not (records or self.missing or self.private_size):  # those that are left out are there
             raise DataError("the data are empty: there is no record to count")
 
         def some(number: int) -> str:

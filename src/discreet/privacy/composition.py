@@ -247,7 +247,7 @@ class Odometer:
         if self.accounting == "sum":
             return Fraction(total[0])
         # Which order ends below the cap may depend on the outputs, so each takes an equal share of delta.
-        share = math.log(self.delta / len(self.orders))
+        share = math.log(self.delta) - math.log(len(self.orders))
         bounds = (
             max(0.0, value + math.log1p(-1 / order) - (share + math.log(order)) / (order - 1)) * (1 + 1e-12)
             for value, order in zip(total, self.orders, strict=True)

@@ -370,7 +370,9 @@ class Curve(ABC):
             return math.inf
 
         def _epsilon(order: float) -> float:
-            return self.renyi(order) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+            return (
+                self.renyi(order) + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+            )
 
         return max(0.0, _least_over_orders(_epsilon, self.max_order) * (1 + 1e-12))
 
