@@ -515,3 +515,23 @@ def test_likelihood_times_prior_is_the_posterior() -> None:
     np.testing.assert_allclose(likelihood.gradient(at), slopes / step / 2, rtol=1e-6)
     with pytest.raises(InvalidInputError, match="2 entries on the last axis"):
         likelihood.log_prob([1.0, 2.0, 3.0])
+
+
+def test_coordinates_of_a_round_are_checked_and_read() -> None:
+    """A narrow column in wide bounds: the last round follows it, and the document says how."""
+    generator = np.random.default_rng(3)
+    x = generator.normal(0, 0.02, 4000)
+    table = {"x": x, "y": np.clip(0.1 + 5 * x + generator.normal(0, 0.1, 4000), -1, 1)}
+    question = regression("y ~ x", bounds={"x": (-1, 1), "y": (-1, 1)}, epsilon=1, delta=1e-6)
+    found = question.fit(table, source=SeededEntropy(1))
+    last = found.rounds[-1][0].link
+    assert last.mixing
+    low, high = (float(end[1]) for end in found.interval(0.999))
+    assert low < 5 < high
+    assert high - low < 3  # of about 20 where the noise follows the bounds
+    assert Fit.from_json(found.to_json()) == found
+    content = found.content()
+    for wrong in ([0, 0, 0, 0], [1 << 45, 0, 0, 1 << 45], [4096, 0, 0], [1 << 70, 0, 0, 4096]):
+        content["rounds"][-1]["mixing"] = wrong
+        with pytest.raises((ValueError, InvalidInputError)):
+            Fit.from_content(content)

@@ -132,6 +132,61 @@ def test_given_a_curvature_coefficients_are_normal_as_written_out() -> None:
     assert np.diff(logs) == pytest.approx(np.diff(others))
 
 
+def test_coordinates_do_not_change_the_posterior() -> None:
+    """The same sums in turned coordinates, in which the noise is as it was."""
+    model, made, seen, true = seen_once("poisson")
+    seen = seen._replace(curvature_variance=1e-6)
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
+    turned = seen._replace(
+        point=turn @ seen.point,
+        score=turn @ seen.score,
+        curvature=turn @ true @ turn.T,
+        square_point=turn @ seen.square_point,
+    )
+    law = np.array([0.5, 0.2, -0.1]), np.diag([2e-3, 3e-4, 0.5])
+    plain = LatentCurvature(model, made, seen, law, 900.0, True).sample()
+    found = LatentCurvature(model, made, turned, law, 900.0, True, mixing=turn).sample()
+    deviation = np.sqrt(np.diag(plain.covariance))
+    assert np.abs(found.mean - plain.mean).max() < 0.01 * deviation.min()
+    assert found.covariance == pytest.approx(plain.covariance, rel=0.01, abs=1e-2 * deviation.min() ** 2)
+    assert found.curvature == pytest.approx(true, rel=1e-3, abs=1.0)
+    assert np.abs(found.weights @ found.draws - plain.mean).max() < 0.1 * deviation.max()
+    assert found.level.mean() == pytest.approx(true[0, 0], rel=1e-3)
+    assert np.cov(found.draws.T, aweights=found.weights) == pytest.approx(plain.covariance, rel=0.3, abs=1e-3)
+
+
+def test_weights_of_records_count_in_the_squares() -> None:
+    """Records that are shortened count less; never more than there are."""
+    model, made, seen, true = seen_once("gaussian", 100.0)
+    mixing = np.array([[2.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 3.0]])
+    for weights in (600.0, 2000.0):
+        plain = true * weights / true[0, 0]
+        mixed = seen._replace(curvature=mixing @ plain @ mixing.T, curvature_variance=1e-6)
+        found = LatentCurvature(model, made, mixed, (np.zeros(3), np.eye(3)), 900.0, True, mixing=mixing)
+        state, level = found.estimate()
+        assert level == pytest.approx(min(weights, 900.0), rel=1e-6)
+        assert found.unmixed((state.vectors[0] * state.values[0]) @ state.vectors[0].T) == pytest.approx(
+            plain
+        )
+
+
+def test_a_round_in_other_coordinates_stands_alone() -> None:
+    """Beside one that had them too; a round of rows as they are only told where to look."""
+    setting = asked("gaussian", 500, "1")
+    true, mixing = np.array([[500.0, 20.0], [20.0, 170.0]]), np.array([[1.0, 0.2], [0.0, 4.0]])
+    beta, point = np.array([0.3, -0.2]), np.array([0.25, -0.3])
+    first = Evidence(np.zeros(2), true @ beta, 4.0, true, 10.0, 30.0, 5.0, math.inf)
+    moved, curved = mixing @ true @ (beta - point), mixing @ true @ mixing.T
+    second = Evidence(point, moved, 2.0, curved, 10.0, 30.0, 5.0, math.inf, mixed=mixing)
+    found = combine_rounds(setting, [first, second], 500.0)
+    assert found.point == pytest.approx(np.linalg.solve(mixing.T, point))
+    assert found.score == pytest.approx(moved)
+    assert found.variance == pytest.approx(2.0)
+    both = combine_rounds(setting, [first, second, second], 500.0)
+    assert both.score == pytest.approx(moved)
+    assert both.variance == pytest.approx(1.0)
+
+
 def test_robust_errors_take_the_place_of_equal_ones() -> None:
     """K = AΛA' + B + s²I, B drawn as A is: by plain matrices; where it is not positive it is refused."""
     model, made, seen, _ = seen_once("gaussian", 1e30)
@@ -496,14 +551,21 @@ def test_a_prior_for_prediction_bounds_the_spread_of_predictors() -> None:
     assert deviations == pytest.approx([6, 1, 1])
 
 
+def approximated(
+    mean: Any, covariance: Any, curvature: Any, level: float, dispersion: float
+) -> NormalApproximation:
+    """A law of the coefficients of records with a weight of 1 each."""
+    return NormalApproximation(
+        mean, covariance, curvature, level, level, dispersion, dispersion, curvature / level
+    )
+
+
 @pytest.mark.parametrize(("unsure", "again"), [(0.001, False), (0.5, True)])
 def test_residuals_that_cannot_be_clipped_are_looked_at_from_the_start(unsure: float, again: bool) -> None:
     """The noise of a round never exceeds that of the bounds of the response."""
     setting = asked("gaussian", 1000, "1")
     curvature = 1000 * np.diag([1.0, 1 / 3])
-    law = NormalApproximation(
-        np.array([0.3, 0.9]), unsure * np.diag([0.5, 1.5]), curvature, 1000.0, 1000.0, dispersion=0.01
-    )
+    law = approximated(np.array([0.3, 0.9]), unsure * np.diag([0.5, 1.5]), curvature, 1000.0, 0.01)
     point, clip = setting.model.linearise_at(setting.design, law, setting.cost(Fraction(1, 2)))
     assert (clip is None) is again
     assert point.tolist() == ([0.0, 0.0] if again else [0.3, 0.9])
@@ -830,13 +892,13 @@ def test_clips_leave_room_where_errors_may_not_be_normal() -> None:
     made, clips = asked("gaussian", 1000, "1"), []
     for records in (1e3, 1e6, 1e9):
         curvature = records * np.diag([1.0, 1 / 3])
-        law = NormalApproximation(np.zeros(2), np.zeros((2, 2)), curvature, records, records, dispersion=0.01)
+        law = approximated(np.zeros(2), np.zeros((2, 2)), curvature, records, 0.01)
         clips.append(made.model.clip(law, 0.01 * records))
     assert clips[0] < clips[1] < clips[2]  # type: ignore[operator]
     counts = asked("poisson", 1000, "1")
     curvature = 1000 * math.e * np.diag([1.0, 1 / 3])
     unsure = 0.04 * np.diag([0.5, 1.5])
-    law = NormalApproximation(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1000.0, dispersion=1.0)
+    law = approximated(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1.0)
     assert law.predictor_variance == pytest.approx(0.04)
     rate = math.exp(1 + 1.5 * 0.2)
     assert counts.model.clip(law, 1e9) == 1 + math.ceil(3 * math.sqrt(rate) + 2 * 0.2 * rate)
@@ -847,7 +909,7 @@ def test_the_next_round_clips_by_an_upper_end_of_the_dispersion() -> None:
     curvature = 500 * np.diag([1.0, 1 / 3])
     one = Evidence(np.zeros(2), np.zeros(2), 1e-3, curvature, 1e-3, 20.0, 25.0, math.inf)
     law = normal_approximation(setting, [one])
-    assert law.dispersion > (20 + 2 * 5) / 500
+    assert law.upper_dispersion > (20 + 2 * 5) / 500
 
 
 def test_descent_without_noise_ends_at_the_maximum_likelihood() -> None:

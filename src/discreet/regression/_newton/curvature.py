@@ -166,22 +166,34 @@ class LatentCurvature:
         records: float,
         counted: bool,
         learned: bool = False,
+        mixing: FloatArray | None = None,
     ) -> None:
+        """The rows that ``seen`` sums are ``mixing`` times those of the design."""
         self.model, self.seen, self.records, self.learned = model, seen, records, learned
         self.size, self.constant = len(seen.point), design.constant
         self.slopes = np.ones(self.size, dtype=bool)
+        ones = np.zeros(self.size)
         if self.constant is not None:
             self.slopes[self.constant :: design.d] = False
-        self.gap = prior[0] - seen.point
-        self.precision = np.linalg.inv(prior[1])
-        self.precision = (self.precision + self.precision.T) / 2
+            ones[self.constant] = 1.0
+        self.mixing = np.eye(self.size) if mixing is None else mixing
+        self.mixed = not np.array_equal(self.mixing, np.eye(self.size))
+        self.ones = np.asarray(np.linalg.solve(self.mixing.T, ones), dtype=np.float64)
+        self.gap = np.linalg.solve(self.mixing.T, prior[0]) - seen.point
+        precision = np.linalg.inv(prior[1])
+        precision = (precision + precision.T) / 2
+        stretched = precision * np.outer(self.slopes, self.slopes) if learned else np.zeros_like(precision)
+        self.precision = self.mixing @ precision @ self.mixing.T
+        self.stretched = self.mixing @ stretched @ self.mixing.T
         entries = seen.curvature[np.triu_indices(self.size)]
         noise = math.sqrt(seen.curvature_variance)
         weight = model.typical_weight
         if self.constant is not None and not model.normal:
-            weight = max(float(seen.curvature[self.constant, self.constant]), noise, 0.5) / records
+            weight = max(float(self.ones @ seen.curvature @ self.ones), noise, 0.5) / records
         self.per_record = weight * float(np.trace(design.second_moments)) / design.d
-        if model.outputs == 1:
+        if self.mixed:
+            self.per_record = weight * (design.norm / design.unit) ** 2 / design.d
+        if model.outputs == 1 and not self.mixed:
             fixed = counted and model.normal and seen.outer is None
             self.mean, self.root = row_moments(
                 design, records, weight, fixed, entries, seen.curvature_variance
@@ -195,13 +207,19 @@ class LatentCurvature:
         if seen.outer is not None:
             spread = math.exp(self.log_dispersion[0])
             entries = seen.outer[np.triu_indices(self.size)]
-            self.outer_mean, self.outer_root = row_moments(
-                design, records, spread, False, entries, seen.outer_variance
-            )
+            if not self.mixed:
+                self.outer_mean, self.outer_root = row_moments(
+                    design, records, spread, False, entries, seen.outer_variance
+                )
+            else:
+                i, j = np.triu_indices(self.size)
+                noise = math.sqrt(seen.outer_variance)
+                self.outer_mean = entries
+                self.outer_root = np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
             self.outer_per_record = spread * self.per_record
         self.rounding = 0.0
         state = self._estimate_state()
-        near = seen.point + state.vectors[0] @ state.mean[0]
+        near = self.mixing.T @ (seen.point + state.vectors[0] @ state.mean[0])
         squares = float(((near.reshape(-1, design.d) * design.resolution) ** 2).sum())
         self.rounding = records * weight * (squares + 2 * 4.0**-model.link_bits) / 12
         """What rounding to grids adds to φ. Records that are alike are rounded alike, which no number of them
@@ -213,9 +231,10 @@ class LatentCurvature:
 
     def _levels(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
         """The sums of all records' weights, which are the curvature's entries for the intercept."""
-        if self.constant is None or self.model.normal:
+        if self.constant is None or (self.model.normal and not self.mixed):
             return np.full(len(values), self.records * self.model.typical_weight)
-        return np.asarray(np.einsum("ij,ij->i", values, vectors[:, self.constant] ** 2))
+        level = np.einsum("ij,ij->i", values, (self.ones @ vectors) ** 2)
+        return np.minimum(level, self.records) if self.model.normal else np.asarray(level)
 
     def _dispersion(self) -> tuple[float, float]:
         """The approximate mean and standard deviation of log φ."""
@@ -226,16 +245,17 @@ class LatentCurvature:
             return 0.0, _DISPERSION
         values, vectors = self.positive()
         score = seen.score @ vectors + values * ((seen.point - seen.square_point) @ vectors)
+        n = float(self._levels(values[None], vectors[None])[0])
         left = seen.square - float((np.maximum(score**2 - seen.variance, 0.0) / values).sum())
         error = math.sqrt(seen.square_variance + 2 * max(left, 0.0) ** 2 / n)
         left = max(left, error, 1e-9 * n)
         return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
 
-    def positive(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues and eigenvectors of one estimate of the curvature, floored at the noise
-        level.
+    def positive(self, part: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues and eigenvectors of one estimate of the curvature, no less than a part of the
+        noise.
         """
-        return self._above(self.mean, max(self.noise * math.sqrt(self.size), self.per_record))
+        return self._above(self.mean, max(part * self.noise * math.sqrt(self.size), self.per_record))
 
     def _above(self, mean: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
         values, vectors = np.linalg.eigh(symmetric(mean, self.size))
@@ -293,10 +313,9 @@ class LatentCurvature:
         if scale is None:
             precision = np.swapaxes(vectors, 1, 2) @ self.precision @ vectors
         else:
-            stretch = np.where(self.slopes, 1 / scale[:, None], 1.0)
-            turned = vectors * stretch[:, :, None]
-            precision = np.swapaxes(turned, 1, 2) @ self.precision @ turned
-            log += np.log(stretch).sum(axis=1)
+            prior = self.precision + self.stretched * (1 / scale[:, None, None] ** 2 - 1)
+            precision = np.swapaxes(vectors, 1, 2) @ prior @ vectors
+            log -= self.slopes.sum() * np.log(scale)
         precision += values[:, :, None] * inverse * values[:, None, :]
         root = np.linalg.cholesky(precision)
         back = np.linalg.inv(root)
@@ -336,7 +355,7 @@ class LatentCurvature:
             log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
             return np.asarray(log - (np.log(dispersion) / _DISPERSION) ** 2 / 2)
         # Of the score without noise, given that with it: K⁻¹ = Σ⁻¹ − Σ⁻¹A P⁻¹ AΣ⁻¹.
-        noise, n, diagonal = seen.variance, self.records, np.arange(self.size)
+        noise, n, diagonal = seen.variance, self._levels(values, vectors), np.arange(self.size)
         share = weight * values[:, None, :]
         inverse = weight - share @ covariance @ np.swapaxes(share, 1, 2)
         score = seen.score @ vectors - noise * np.einsum("ijk,ik->ij", weight, left - values * moved)
@@ -348,7 +367,7 @@ class LatentCurvature:
         spread = 4 * np.einsum("ij,ijk,ik->i", shape, unsure, shape)
         spread += 2 * np.einsum("ijk,ij,ik->i", unsure**2, 1 / values, 1 / values)
         _, second, fourth = clipped_moments(dispersion, seen.clip)
-        expected = max(n - self.size, 1.0) * second + fitted
+        expected = np.maximum(n - self.size, 1.0) * second + fitted
         spread = spread + seen.square_variance + n * np.maximum(fourth - second**2, 0.0)
         log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
         return np.asarray(np.where(dispersion > 1.5, -np.inf, log + np.log(dispersion) / 2))
@@ -475,18 +494,24 @@ class LatentCurvature:
         spread = np.einsum("ijk,ikl->ijl", vectors, root)
         covariance = np.einsum("i,ijk,ilk->jl", weights, spread, spread)
         covariance += ((centres - middle) * weights[:, None]).T @ (centres - middle)
+        plain = self.mixing
         return CurvatureDraws(
-            draws.reshape(-1, self.size),
+            draws.reshape(-1, self.size) @ plain,
             np.tile(weights / times, times),
-            self.seen.point + middle,
-            covariance,
+            (self.seen.point + middle) @ plain,
+            plain.T @ covariance @ plain,
             np.tile(dispersion, times),
             np.tile(level, times),
-            curvature,
-            outer,
+            self.unmixed(curvature),
+            None if outer is None else self.unmixed(outer),
             effective,
-            NormalComponents(weights, self.seen.point + centres, spread),
+            NormalComponents(weights, (self.seen.point + centres) @ plain, plain.T @ spread),
         )
+
+    def unmixed(self, matrix: FloatArray) -> FloatArray:
+        """Return a sum of outer products of rows for rows as they are."""
+        back = np.linalg.inv(self.mixing)
+        return np.asarray(back @ matrix @ back.T)
 
 
 def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -218,16 +218,19 @@ def truncate(values: IntArray, divisor: Any) -> IntArray:
     return np.asarray(np.sign(values) * (np.abs(values) // divisor), dtype=np.int64)
 
 
-def shorten_rows(rows: IntArray, norm: int) -> IntArray:
-    """Shrink rows whose integer length is above ``norm`` to at most ``norm``, rounding towards zero.
+def shorten_rows(rows: npt.NDArray[Any], norm: int, *others: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Shrink rows of whole numbers whose length is above ``norm`` to at most ``norm``, towards zero.
 
-    With s = ⌊√N⌋ + 1 in doubles, N < 2⁵² the squared length, s > √N, so |x·norm/s| has length below norm.
+    With s = ⌊√N⌋ + 1 in doubles, N < 2⁵³ the squared length, s > √N, so |x·norm/s| has length below norm.
+    What a record has in ``others`` shrinks by as much. A quotient of whole numbers is truncated correctly
+    where the dividend is below 2⁵³.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
     long = np.flatnonzero(squares > norm * norm)
     if long.size:
-        lengths = np.floor(np.sqrt(squares[long].astype(np.float64))).astype(np.int64) + 1
-        rows[long] = truncate(rows[long] * norm, lengths[:, None])
+        lengths = np.floor(np.sqrt(squares[long].astype(np.float64)))[:, None] + 1
+        for values in (rows, *others):
+            values[long] = np.trunc(values[long] * norm / lengths)
     return rows
 
 

@@ -705,6 +705,7 @@ class Fit(Bridged, Answer):
                     "curvature": list(sums.curvature),
                     "square": sums.square,
                     **({"outer": list(sums.outer)} if sums.outer else {}),
+                    **({"mixing": list(turn.link.mixing)} if turn.link.mixing else {}),
                 }
                 for turn, sums in self.rounds
             ],
@@ -812,7 +813,7 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
         raise ValueError("a round is malformed")
     if noise.square is None and sums.square:
         raise ValueError("a round publishes a sum without noise")
-    link = asked.model.link_at(asked.design, point, as_count(content["clip"], "clip"))
+    link = asked.model.link_at(asked.design, point, as_count(content["clip"], "clip"), whole("mixing"))
     link = link.with_outer() if robust else link
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 

@@ -20,13 +20,18 @@ from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError
 from discreet.regression._newton.curvature import clipped_moments
-from discreet.regression._newton.design import RESPONSE_BITS, Design
+from discreet.regression._newton.design import RESPONSE_BITS, Design, shorten_rows
 
 if TYPE_CHECKING:
     from discreet.regression._newton.posterior import NormalApproximation
 
 POINT_BITS = 16
 """Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
+MIXING_BITS = 12
+"""Matrices by which rows are mixed are multiples of 2⁻¹²."""
+MOST_MIXED = 30
+"""Columns up to which rows are mixed."""
+_MOST_CONDITION = 1e7
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
@@ -53,11 +58,39 @@ class Link:
     outer_shift: int | None = None
     """Σ residual²·xx' has residual²/2^outer_shift, rounded; None where that sum is not taken. Where it is,
     the curvature is that of the records whose residuals are not clipped."""
+    mixing: tuple[int, ...] = ()
+    """The square matrix M by which a record's row x becomes Mx/2^MIXING_BITS; none where rows stay as they
+    are. What is then longer than the longest row is shortened, and its residual as much."""
 
     @property
     def at(self) -> FloatArray:
         """The point as it was rounded."""
         return np.asarray(np.array(self.point, dtype=np.float64) / 2**POINT_BITS)
+
+    def with_mixing(self, matrix: FloatArray, design: Design) -> Link:
+        """Return this round with rows in other coordinates; without, where these are out of range.
+
+        No entry of a row is above 2²⁴ then, so that squared lengths of 30 columns are below 2⁵³.
+        """
+        whole = np.rint(np.clip(matrix, -_FARTHEST, _FARTHEST) * 2.0**MIXING_BITS)
+        wide = float((np.abs(whole) @ design.reach).max()) > 2.0 ** (24 + MIXING_BITS)
+        if wide or design.d > MOST_MIXED or np.linalg.cond(whole) > _MOST_CONDITION:
+            return self
+        return replace(self, mixing=tuple(whole.astype(np.int64).ravel().tolist()))
+
+    def matrix(self, size: int) -> FloatArray:
+        """Return the matrix by which rows are mixed, in real units."""
+        if not self.mixing:
+            return np.eye(size)
+        return np.asarray(np.array(self.mixing, dtype=np.float64).reshape(size, size) / 2**MIXING_BITS)
+
+    def mix(self, rows: FloatArray, residuals: FloatArray, norm: int) -> tuple[FloatArray, FloatArray]:
+        """Return rows and residuals of records as they enter the sums, in whole numbers."""
+        if not self.mixing:
+            return rows, residuals
+        matrix = np.array(self.mixing, dtype=np.float64).reshape(rows.shape[1], -1)
+        residuals = residuals.copy()
+        return shorten_rows(np.trunc(rows @ (matrix.T / 2.0**MIXING_BITS)), norm, residuals), residuals
 
     def with_outer(self) -> Link:
         """Return this round with Σ residual²·xx' added; its weights have at most twelve bits."""
@@ -140,13 +173,23 @@ class ResponseModel(ABC):
         reach = self.reach(design, whole)
         return self._link(design, tuple(int(w) for w in whole), reach, self.limit(clip, reach))
 
-    def link_at(self, design: Design, point: tuple[int, ...], limit: int) -> Link:
+    def link_at(
+        self, design: Design, point: tuple[int, ...], limit: int, mixing: tuple[int, ...] = ()
+    ) -> Link:
         """Return the public integers of a round from a document's point and clipping bound."""
         reach = self.reach(design, np.array(point, dtype=np.float64))
         most = self.limit(None, reach)
         if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
             raise InvalidInputError("the point of a round, or its clipping bound, is out of range")
-        return self._link(design, point, reach, limit)
+        link = self._link(design, point, reach, limit)
+        if not mixing:
+            return link
+        if len(mixing) != design.d**2 or self.outputs > 1 or design.constant is None:
+            raise InvalidInputError("the coordinates of a round do not fit its question")
+        mixed = link.with_mixing(np.array(mixing, dtype=np.float64) / 2**MIXING_BITS, design)
+        if mixed.mixing != mixing:
+            raise InvalidInputError("the coordinates of a round are out of range")
+        return mixed
 
     def _link(self, design: Design, point: tuple[int, ...], reach: int, limit: int) -> Link:
         tables = self.tables(np.arange(-reach, reach + 1) / 2**self.link_bits, limit)
@@ -274,7 +317,7 @@ class GaussianModel(ResponseModel):
         point. Clipping shifts coefficients where errors are not normal: a quarter of what it would take from
         double-exponential residuals counts as an error in one direction.
         """
-        variance = law.dispersion + law.predictor_variance
+        variance = law.upper_dispersion + law.predictor_variance
         typical = float(np.trace(law.curvature)) / len(law.mean)
         ratios = np.linspace(2.5, 8.0, 56)
         clips = ratios * math.sqrt(variance)
@@ -345,15 +388,30 @@ class BinomialModel(ResponseModel):
         the distance of their rows. D is at least the distance of their predictors divided by the length of
         the point, so two large residuals of opposite signs belong to rows that are far apart. The entries are
         for cells of predictors, each taken at its ends.
+
+        Rows in other coordinates have the point in those. A record that is shortened counts as one whose
+        predictor is as much nearer to 0: its residual and weight there are no less. All that is rounded
+        counts against the distance.
         """
         starts = np.unique(np.linspace(0, 2 * link.reach, _CELLS + 1).astype(int))[:-1]
         ends = np.append(starts[1:], 2 * link.reach + 1)
         (chance, weight), unit = link.tables, 2.0**self.residual_bits
         most, least = chance[ends - 1], chance[starts]  # chances rise
-        gap = np.maximum(starts[:, None] - ends, 0) * 2.0**link.shift  # less than a step is lost by rounding
-        length = max(math.sqrt(sum(w * w for w in link.point)) * (1 + 1e-9), 1e-9)
-        apart = np.minimum((gap / (length * design.norm)) ** 2, 4.0)
-        squares = (most[:, None] + (unit - least)) ** 2 - least[:, None] * (unit - most) * apart
+        gap = starts[:, None] - ends  # less than a step is lost by rounding
+        point, lost = np.array(link.point, dtype=np.float64), 0.0
+        if link.mixing:
+            mixing, plain = link.matrix(design.d), point
+            point = np.asarray(np.linalg.solve(mixing.T, plain))
+            missed = float(np.linalg.norm(mixing.T @ point - plain)) + 1e-6 * float(np.linalg.norm(plain))
+            lost = 4 * math.sqrt(design.d) + 2 * missed * design.norm / max(
+                float(np.linalg.norm(point)), 1e-9
+            )
+            gap, most, least = gap - 2, most + 1, least - 1
+        length = max(float(np.linalg.norm(point)) * (1 + 1e-9), 1e-9)
+        apart = (np.maximum(gap, 0) * 2.0**link.shift / length - lost) / design.norm
+        apart = np.clip(apart, 0.0, 2.0) ** 2
+        product = np.maximum(least[:, None], 0) * np.maximum(unit - most, 0)
+        squares = (most[:, None] + (unit - least)) ** 2 - product * apart
         weights = np.maximum.reduceat(weight**2, starts)
         return squares.ravel() / 4, ((weights[:, None] + weights) / 2).ravel(), np.zeros(1)
 

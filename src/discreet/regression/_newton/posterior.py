@@ -16,7 +16,9 @@ import numpy as np
 
 from discreet._declarations import Relation
 from discreet._typing import FloatArray
+from discreet.regression._newton.coordinates import guess_rows
 from discreet.regression._newton.curvature import (
+    CurvatureDraws,
     LastRound,
     LatentCurvature,
     NormalComponents,
@@ -86,6 +88,10 @@ class CoefficientPrior:
             weak[j] = weak[:, j] = 0.0
         return CoefficientPrior(back @ (mean - offset), back @ declared @ back.T, back @ weak @ back.T)
 
+    def stretch(self, factors: FloatArray) -> CoefficientPrior:
+        """Return the prior with other deviations where nothing is declared."""
+        return self if self.declared.any() else replace(self, weak=self.weak * np.outer(factors, factors))
+
     def covariance(self, variance: float = 1.0) -> FloatArray:
         """Return the prior covariance for a response with this variance."""
         return np.asarray(self.declared + variance * self.weak)
@@ -150,6 +156,17 @@ class Evidence:
     clip: float = 0.0
     outer: FloatArray | None = None
     outer_variance: float = 0.0
+    mixed: FloatArray | None = None
+    """By which rows were mixed: the sums are in these coordinates, the point in those of the design."""
+
+    @property
+    def mixing(self) -> FloatArray:
+        return np.eye(len(self.point)) if self.mixed is None else self.mixed
+
+    @property
+    def coordinates(self) -> FloatArray:
+        """The inverse of the mixing."""
+        return np.asarray(np.linalg.inv(self.mixing))
 
 
 def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
@@ -175,6 +192,7 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
         model.clip_of(turn.link),
         matrix(sums.outer, outer_unit),
         float(noise.outer or 0) / outer_unit**2,
+        turn.link.matrix(len(sums.gradient)),
     )
 
 
@@ -282,7 +300,9 @@ class NormalApproximation:
     """The sum of the records' weights."""
     records: float
     dispersion: float
-    """An upper end of it."""
+    upper_dispersion: float
+    spread: FloatArray
+    """The second moments of rows, weighted as the curvature is."""
 
     @property
     def predictor_variance(self) -> float:
@@ -309,10 +329,33 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
         first = seen[0]
         top = max(first.square, 0.0) + 2 * math.sqrt(first.square_variance)
         variance = min(1.0, top / max(records, 1.0))
+    prior = prior.stretch(_stretches(setting, seen[-1]))
     law = prior.mean, prior.covariance(variance)
-    seen_as = combine_rounds(setting, seen, records)
-    counted = setting.n is not None
-    return LatentCurvature(model, setting.design, seen_as, law, records, counted, prior.learned)
+    counted, joint = setting.n is not None, combine_rounds(setting, seen, records)
+    return LatentCurvature(
+        model, setting.design, joint, law, records, counted, prior.learned, seen[-1].mixing
+    )
+
+
+def _stretches(setting: PublicSetting, last: Evidence) -> FloatArray:
+    """Return by how much less columns vary than those of evenly spread records, for a prior in that unit.
+
+    Where the scale of the prior is learned, all columns then share one scale of what they move. The noise on
+    the curvature counts as variation, so that no factor is large by chance.
+    """
+    at, size = setting.design.constant, len(last.point)
+    if at is None or not setting.prior.learned or setting.model.outputs > 1:
+        return np.ones(size)
+    assert last.curvature is not None
+    back = last.coordinates
+    curvature = back @ last.curvature @ back.T
+    noise = math.sqrt(last.curvature_variance) * (back**2).sum(axis=1)
+    level = max(float(curvature[at, at]), float(noise[at]), 1.0)
+    moments = setting.design.second_moments
+    even = np.diag(moments) - moments[at] ** 2
+    found = np.diag(curvature) / level - (curvature[at] / level) ** 2
+    found = np.maximum(found, 0.0) + noise / level + 1e-6
+    return np.asarray(np.sqrt(np.maximum(even / found, 1.0)))
 
 
 def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: float) -> LastRound:
@@ -326,9 +369,13 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     round at a constant point serves as one at every constant point.
     """
     model, last, at = setting.model, seen[-1], setting.design.constant
+    mixing, back = last.mixing, last.coordinates
+    first = len(seen) == 1
+    seen = [replace(one, point=back.T @ one.point) for one in seen if np.array_equal(one.mixing, mixing)]
+    last = seen[-1]
     if at is None and not model.normal:  # only a constant column tells where predictors lie
         last = replace(last, square_variance=_UNKNOWN if model.squares else 0.0)
-    elif len(seen) == 1 and model.outputs == 1 and not model.normal:
+    elif first and model.outputs == 1 and not model.normal:
         last = _move_to_mean(setting, last, at or 0, records)
         seen = [last]
     assert last.curvature is not None
@@ -353,11 +400,13 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
         errors.append(earlier.variance + noise + _BEND**2 * float(missed @ missed) / size)
     slope = ratio = 1.0
     if model.normal and math.isfinite(last.clip) and last.outer is None:
-        left = max(last.square, math.sqrt(last.square_variance)) / records
+        summed = records if at is None else min(float(back[at] @ last.curvature @ back[at]), records)
+        left = max(last.square, math.sqrt(last.square_variance)) / max(summed, 1.0)
         slope = float(clipped_moments(np.array(left), last.clip)[0])
     elif model.squares and at is not None and last.clip < model.most:
-        level = max(float(last.curvature[at, at]), 1.0)
-        ratio = model.scatter(last.clip, *_predictors(last.curvature, level, last.point))
+        plain = back @ last.curvature @ back.T
+        level = max(float(plain[at, at]), 1.0)
+        ratio = model.scatter(last.clip, *_predictors(plain, level, mixing.T @ last.point))
     points, scores = [*points, last.point], [*scores, last.score / slope]
     precisions = 1 / np.array([*errors, last.variance / slope**2])
     shares = precisions / precisions.sum()
@@ -414,18 +463,25 @@ def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> No
     """Approximate the posterior so far by a normal distribution, to set the next round."""
     joint = latent(setting, seen)
     state, level = joint.estimate()
-    vectors, point = state.vectors[0], joint.seen.point
-    curvature = (vectors * state.values[0]) @ vectors.T
-    move, dispersion = vectors @ state.mean[0], float(state.dispersion[0])
+    vectors, plain = state.vectors[0], joint.mixing
+    point = joint.seen.point @ plain
+    curvature = joint.unmixed((vectors * state.values[0]) @ vectors.T)
+    upper = 1.0
+    move, dispersion = plain.T @ vectors @ state.mean[0], float(state.dispersion[0])
     if setting.model.normal:
-        dispersion = min(dispersion * math.exp(2 * joint.log_dispersion[1]), 1.0)
+        upper = min(dispersion * math.exp(2 * joint.log_dispersion[1]), 1.0)
     else:  # a step of Newton's method is good as far as the curvature is
         far = math.sqrt(float(move @ curvature @ move) / level)
         move = move * min(1.0, _FARTHEST / max(far, 1e-12))
         if len(seen) == 1:
             move = move * setting.model.first_step(setting.design, point, move)
+    vectors = plain.T @ vectors
     covariance = vectors @ state.covariance[0] @ vectors.T
-    return NormalApproximation(point + move, covariance, curvature, level, joint.records, dispersion)
+    sizes, ways = joint.positive(0.5)
+    spread = joint.unmixed((ways * sizes) @ ways.T) / level
+    return NormalApproximation(
+        point + move, covariance, curvature, level, joint.records, dispersion, upper, spread
+    )
 
 
 def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
@@ -433,16 +489,20 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     joint = latent(setting, seen)
     drawn = joint.sample()
     dispersion = float(drawn.weights @ drawn.dispersion)
+    slope = np.ones(len(drawn.level))
+    if not setting.model.normal:
+        slope = drawn.level / joint.records * _unweighted(setting, seen[-1], drawn)
     chance = joint.seen.ratio * dispersion * drawn.curvature if drawn.outer is None else drawn.outer
     chance = chance + joint.rounding * drawn.curvature
-    precision = drawn.curvature @ np.linalg.solve(chance, drawn.curvature) + joint.precision
+    prior: FloatArray = joint.unmixed(joint.precision)
+    precision = drawn.curvature @ np.linalg.solve(chance, drawn.curvature) + prior
     law = Posterior(
         drawn.draws,
         drawn.weights,
         drawn.dispersion,
-        np.linalg.inv(precision),
-        np.linalg.inv(joint.precision),
-        drawn.level / joint.records,
+        np.asarray(np.linalg.inv(precision)),
+        np.asarray(np.linalg.inv(prior)),
+        slope,
         joint.records,
         exact=(drawn.mean, drawn.covariance),
         components=None if joint.learned else drawn.components,
@@ -456,6 +516,23 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     far = math.sqrt(float(gap @ drawn.curvature @ gap) / level)
     sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
     return replace(law, bent=far * sure / 2)
+
+
+def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -> float:
+    """Return by how much the mean slope of responses is above that of records with their weights.
+
+    It is that of guessed records where rows have other coordinates.
+    """
+    design, model = setting.design, setting.model
+    if np.array_equal(last.mixing, np.eye(len(last.point))):
+        return 1.0
+    level = float(drawn.weights @ drawn.level)
+    rows = guess_rows(design, drawn.curvature / level)
+    lengths = np.einsum("ij,ij->i", rows @ last.mixing.T, rows @ last.mixing.T)
+    shares = np.minimum(1.0, (design.norm / design.unit) ** 2 / lengths)
+    predictor = rows @ drawn.mean
+    slopes = model.mean(predictor + 1e-4) - model.mean(predictor - 1e-4)
+    return float(slopes.mean() / (slopes * shares).mean())
 
 
 def _bend(setting: PublicSetting, law: Posterior, curvature: FloatArray, gap: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ from discreet._data.withheld import connections, failed, fetch, may_be_repeated,
 from discreet._typing import IntArray
 from discreet.errors import DataError, EngineFailure, InvalidInputError
 from discreet.regression._newton.design import Design
-from discreet.regression._newton.models import Link, ResponseModel
+from discreet.regression._newton.models import MIXING_BITS, Link, ResponseModel
 from discreet.regression._newton.sums import (
     RoundSums,
     RowBlock,
@@ -338,6 +338,18 @@ class _SqlSums:
                 self.frames[name] = self.native.sparkSession.createDataFrame(rows, types)
         return f"JOIN {source} AS {alias} ON {alias}.at = {key}"
 
+    def shorten(self, rows: str, columns: Sequence[str], others: Sequence[str], kept: Sequence[str]) -> str:
+        """Shorten rows that are too long, s > √N from a correctly rounded square root, as in process."""
+        norm = self.design.norm
+        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in columns)} AS squares"], rows)
+        length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
+        rows = _select(["*", f"{length} AS size"], rows)
+        short = {x: self.divide(f"({x} * {norm})", "size") for x in (*columns, *others)}
+        cases = [
+            f"CASE WHEN squares > {norm**2} THEN {less} ELSE {x} END AS {x}" for x, less in short.items()
+        ]
+        return _select([*cases, *kept], rows)
+
     def query(self, model: ResponseModel, link: Link, curvature: bool) -> str:
         """Return one SELECT with a single row: undeclared and missing values by column, and the sums."""
         design = self.design
@@ -364,15 +376,8 @@ class _SqlSums:
         valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
         counts.append(f"count(CASE WHEN {valid} THEN 1 END) AS valid")
         rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
-        # Rows that are too long: s > √N from a correctly rounded square root, as in process.
         xs = [f"x{j}" for j in range(design.d)]
-        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in xs)} AS squares"], rows)
-        length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
-        rows = _select(["*", f"{length} AS size"], rows)
-        too_long = f"squares > {design.norm**2}"
-        short = {x: self.divide(f"({x} * {design.norm})", "size") for x in xs}
-        shortened = [f"CASE WHEN {too_long} THEN {less} ELSE {x} END AS {x}" for x, less in short.items()]
-        rows = _select([*shortened, "y"], rows)
+        rows = self.shorten(rows, xs, (), ["y"])
         half, reach, limit = 1 << (link.shift - 1), link.reach, (link.reach + 1) << link.shift
         predictors = []
         for k in range(model.outputs):
@@ -392,15 +397,26 @@ class _SqlSums:
         sql = model.sql_columns(link, self.divide)
         for step in sql.steps:
             rows = _select(["*", step], rows)
+        residuals, weights = sql.residuals, sql.weights
+        if link.mixing:
+            rows = _select(["*", f"{residuals[0]} AS r0", f"{weights[0, 0]} AS v0"], rows)
+            parts = [link.mixing[j * design.d : (j + 1) * design.d] for j in range(design.d)]
+            dots = [" + ".join(f"{x} * {m}" for x, m in zip(xs, part, strict=True)) for part in parts]
+            xs = [f"z{j}" for j in range(design.d)]
+            mixed = [
+                f"{self.divide(f'({dot})', 2**MIXING_BITS)} AS {x}" for x, dot in zip(xs, dots, strict=True)
+            ]
+            rows = self.shorten(_select(["r0", "v0", *mixed], rows), xs, ("r0",), ["v0"])
+            residuals, weights = ["r0"], {(0, 0): "v0"}
         largest = [" + ".join(f"{x} * {x}" for x in xs)]
-        largest.append(f"greatest({', '.join(f'abs({residual})' for residual in [*sql.residuals, '0'])})")
-        totals = [f"{sql.residuals[0]} * {sql.residuals[0]}" if model.squares else "0"]
-        totals += [f"{residual} * {x}" for residual in sql.residuals for x in xs]
+        largest.append(f"greatest({', '.join(f'abs({residual})' for residual in [*residuals, '0'])})")
+        totals = [f"{residuals[0]} * {residuals[0]}" if model.squares else "0"]
+        totals += [f"{residual} * {x}" for residual in residuals for x in xs]
         if curvature:
             pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
-            totals += [f"{sql.weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
+            totals += [f"{weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
         if (shift := link.outer_shift) is not None:
-            squared = f"({sql.residuals[0]} * {sql.residuals[0]} + {1 << shift >> 1})"
+            squared = f"({residuals[0]} * {residuals[0]} + {1 << shift >> 1})"
             weight = self.divide(squared, 1 << shift)
             totals += [f"{weight} * {x} * {z}" for x, z in combinations_with_replacement(xs, 2)]
         exact = ["count(*) AS entered", *(f"max({size}) AS m{i}" for i, size in enumerate(largest))]

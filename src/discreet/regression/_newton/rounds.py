@@ -7,9 +7,9 @@ expanded and where it clips. Both change Δ and the noise together, never a roun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,10 +18,12 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.regression._chain import one_thread
+from discreet.regression._newton.coordinates import choose
 from discreet.regression._newton.design import Design
-from discreet.regression._newton.models import Link, ResponseModel
+from discreet.regression._newton.models import MOST_MIXED, Link, ResponseModel
 from discreet.regression._newton.posterior import (
     Evidence,
+    NormalApproximation,
     Posterior,
     PublicSetting,
     evidence,
@@ -133,9 +135,42 @@ def ask(
                 point, clip = law.mean, min(model.clip(law, setting.cost(share)) or 1.0, 1.0)
         link = model.link(design, point, clip)
         link = link.with_outer() if setting.robust else link
+        if rounds:
+            link = _mix(setting, law, link, plan.shares, [done.link for done, _ in rounds])
         turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
         rounds.append((turn, add_noise(sums(link, turn.noise.curvature is not None), turn.noise, source)))
     return Outcome(setting, reached, tuple(rounds))
+
+
+def _mix(
+    setting: PublicSetting,
+    law: NormalApproximation,
+    link: Link,
+    shares: Sequence[Fraction],
+    earlier: Sequence[Link],
+) -> Link:
+    """Return the next round with rows in the best coordinates, where there are any."""
+    design, model = setting.design, setting.model
+    if design.constant is None or model.outputs > 1 or not 1 < design.d <= MOST_MIXED:
+        return link
+    same = earlier[-1].mixing
+    sharing = shares[len(earlier)]
+    for other, share in zip(reversed(earlier), reversed(shares[: len(earlier)]), strict=True):
+        if other.mixing != same:
+            break
+        sharing += share
+    alone, together = (setting.cost(share) / law.records for share in (shares[len(earlier)], sharing))
+    pair = float(model.pairs(link, design)[0].max()) / 4.0**model.residual_bits
+    so_far = earlier[-1].matrix(design.d)
+    chosen = choose(
+        design,
+        law.spread,
+        law.level / law.records,
+        law.dispersion,
+        alone * pair,
+        (so_far, together * pair),
+    )
+    return replace(link, mixing=same) if chosen is so_far else link.with_mixing(chosen, design)
 
 
 def _descend(

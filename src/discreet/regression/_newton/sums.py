@@ -278,13 +278,16 @@ def exact_sums(
             predictor = np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach)
             residuals = model.residuals(link, predictor, response)
             check_bound(int(np.abs(residuals).max(initial=0)), residual)
+            inside = np.abs(residuals) < link.clip
+            if link.mixing:
+                rows, residuals = link.mix(rows, residuals, design.norm)
+                check_bound(int(np.einsum("ij,ij->i", rows, rows).max(initial=0)), design.norm**2)
             gradient += (residuals.T @ rows).ravel().astype(np.int64)
             if model.squares:
                 square += int(np.vdot(residuals, residuals))
             if curvature and shift is None:
                 triangle += _curvature(model, link, rows, predictor, weight)[upper].astype(np.int64)
             if shift is not None:
-                inside = np.abs(residuals) < link.clip
                 triangle += (rows.T @ (rows * inside))[upper].astype(np.int64)
                 weights = np.floor((residuals**2 + (1 << shift >> 1)) / (1 << shift))
                 check_bound(int(weights.max(initial=0)), outer_most)

@@ -1,0 +1,91 @@
+"""Coordinates in which rows are round, so that the noise of a round follows where the records lie.
+
+What earlier rounds released tells roughly where rows lie. A later round takes them in other coordinates, Lz,
+in which most are inside the ball of the longest row. The others are shortened to it, and their residuals by
+as much: each record has a weight that depends on its own row alone, which leaves the estimating equation
+unbiased (Mallows). ``proofs/regression.md`` has the bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from discreet._typing import FloatArray
+from discreet.regression._newton.design import Design
+
+_GUESSED = 512
+"""Records made up to compare coordinates."""
+_WITHIN = (0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0)
+"""Shares of them that are not shortened, tried in turn."""
+_GAIN = 0.2
+"""What new coordinates must gain, in the logarithm of a coefficient's variance."""
+
+
+def choose(
+    design: Design,
+    moments: FloatArray,
+    weight: float,
+    dispersion: float,
+    noise: float,
+    kept: tuple[FloatArray, float],
+) -> FloatArray:
+    """Return the coordinates L of the next round: those that were ``kept`` so far, or better ones.
+
+    Everything is public. ``moments`` are those of rows, of which each adds ``weight`` times its own to the
+    curvature, and ``noise`` is the variance of the noise on an entry of the score, over the number of
+    records; beside the kept coordinates is that with the earlier rounds that had them. New axes are what each
+    column adds to those before it. Their lengths are the roots of their fourth moments over their second,
+    which is wide for what few records have.
+    """
+    rows, norm = guess_rows(design, moments), design.norm / design.unit
+
+    def variance(matrix: FloatArray, noise: float) -> float:
+        """The logarithm of the determinant of the coefficients' covariance."""
+        lengths = np.einsum("ij,ij->i", rows @ matrix.T, rows @ matrix.T)
+        shares = np.minimum(1.0, norm**2 / np.maximum(lengths, 1e-300))
+        curvature = weight * (rows * shares[:, None]).T @ rows / len(rows)
+        curvature = curvature + 1e-9 * weight * np.diag(np.diag(moments))
+        back = np.linalg.inv(matrix)
+        chance = dispersion * curvature + noise * back @ back.T
+        return float(np.linalg.slogdet(chance)[1] - 2 * np.linalg.slogdet(curvature)[1])
+
+    lower = np.linalg.cholesky(moments)
+    apart = np.linalg.inv(lower / np.diag(lower))
+    parts = (rows @ apart.T) ** 2
+    axes = np.maximum((parts**2).mean(axis=0), 1e-18) / np.maximum(parts.mean(axis=0), 1e-12)
+    radii = np.quantile((parts / axes).sum(axis=1), _WITHIN)
+    tried = [apart * (norm / np.sqrt(axes * radius))[:, None] for radius in radii]
+    worth = [variance(matrix, noise) for matrix in tried]
+    best = int(np.argmin(worth))
+    return tried[best] if worth[best] < variance(*kept) - _GAIN * design.d else kept[0]
+
+
+def guess_rows(design: Design, moments: FloatArray) -> FloatArray:
+    """Return rows that records with these moments might have: normal numbers, and levels apart from them.
+
+    Numbers whose moments do not tell where they lie, as those of splines, are spread evenly.
+    """
+    generator, at, unit = np.random.default_rng(0), design.constant or 0, design.unit
+    codes = [generator.integers(0, variable.coder.size, _GUESSED) for variable in design.variables]
+    alone = [(j, *column.factors[0]) for j, column in enumerate(design.columns) if len(column.factors) == 1]
+    rising: dict[int, tuple[int, FloatArray]] = {}
+    for v, variable in enumerate(design.variables):
+        own = [(j, np.array(table) / unit) for j, place, table in alone if place == v]
+        if variable.numeric:
+            if own and (np.diff(own[0][1]) >= 0).all():
+                rising[v] = own[0]
+        elif own:
+            tables = np.array([table for _, table in own])
+            even = np.full(variable.coder.size, 1 / variable.coder.size)
+            missed = moments[at, [j for j, _ in own]] - tables @ even
+            system = np.vstack([tables, np.ones(len(even))])
+            shares = even + np.linalg.lstsq(system, np.append(missed, 0.0), rcond=None)[0]
+            total = np.cumsum(np.maximum(shares, 1e-3))
+            codes[v] = np.searchsorted(total[:-1] / total[-1], generator.random(_GUESSED))
+    chosen = [j for j, _ in rising.values()]
+    mean = moments[at, chosen]
+    values, vectors = np.linalg.eigh(moments[np.ix_(chosen, chosen)] - np.outer(mean, mean))
+    normal = generator.normal(size=(_GUESSED, len(chosen))) * np.sqrt(np.maximum(values, 1e-8))
+    for (v, (_, table)), value in zip(rising.items(), (mean + normal @ vectors.T).T, strict=True):
+        codes[v] = np.searchsorted(table[:-1], value)
+    return design.rows(codes, _GUESSED) / unit
