@@ -31,9 +31,9 @@ import polars as pl
 import pyarrow as pa
 
 from discreet._data import clipped_sum, contingency, count_bins, count_codes, count_levels, count_texts
-from discreet._data.grids import Grid, steps_between
+from discreet._data.grids import Grid
 from discreet._data.weighted import WeightedDesign
-from discreet._declarations import Domain, Relation
+from discreet._declarations import Domain, Relation, steps_between
 from discreet.errors import DiscreetError
 from discreet.questions.survival import Survival, SurvivalCounts
 from discreet.regression._newton.fit import Regression, regression
