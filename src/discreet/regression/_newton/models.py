@@ -186,7 +186,8 @@ class ResponseModel(ABC):
             return link
         if len(mixing) != design.d**2 or self.outputs > 1 or design.constant is None:
             raise InvalidInputError("the coordinates of a round do not fit its question")
-        mixed = link.with_mixing(np.array(mixing, dtype=np.float64) / 2**MIXING_BITS, design)
+        matrix = np.array(mixing, dtype=np.float64).reshape(design.d, design.d)
+        mixed = link.with_mixing(matrix / 2**MIXING_BITS, design)
         if mixed.mixing != mixing:
             raise InvalidInputError("the coordinates of a round are out of range")
         return mixed
