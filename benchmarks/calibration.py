@@ -265,21 +265,57 @@ def weighted(rng: Rng, what: str, clusters: bool = False) -> Found:
 
 def pooled_means(rng: Rng, size: int) -> Found:
     """Normal means of 12 groups whose centre and spread are from their prior: five of the groups."""
-    deviation, sets = 0.05, []
-    for _ in range(2):
-        correlation = rng.random()
-        spread = deviation * math.sqrt(correlation / (1 - correlation))
-        if spread > 0.15:  # nearly all groups are within the bounds
-            return pooled_means(rng, size)
-        sets.append(rng.normal(rng.uniform(0.4, 0.6), spread, 12))
-    values = rng.normal(sets[0][:, None], deviation, (12, size))
+    truth, other, _ = _areas(rng, 12, 0.15)
+    frame = _records(rng, truth, size)
     schema = discreet.Schema({"value": (0.0, 1.0), "group": list(range(12))})
     question: Any = discreet.Mean("value", by="group", epsilon="1").request(schema)
-    table = {"value": values.ravel().tolist(), "group": np.repeat(np.arange(12), size).tolist()}
-    cells, total = question.read(table)
-    answer = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
-    draws = answer.pool().draws(DRAWS, int(rng.integers(2**31)))
-    return draws[:, :5], sets[0][:5], sets[1][:5]
+    answer = question.design.answer(*question.read(frame), SeededEntropy(int(rng.integers(2**62))))
+    return answer.pool().draws(DRAWS, int(rng.integers(2**31)))[:, :5], truth[:5], other[:5]
+
+
+def small_areas(rng: Rng, what: str, size: int) -> Found:
+    """Twenty areas around a line of a covariate: of five of them the mean, or the weighted share or mean."""
+    truth, other, line = _areas(rng, 20, 0.15, slope=True)
+    frame = _records(rng, truth, size)
+    columns: dict[str, Any] = {"value": (0.0, 1.0), "yes": ["no", "yes"], "group": list(range(20))}
+    if what.startswith("weighted"):
+        columns["weight"] = discreet.Weight(2)
+    asked: Any = discreet.Mean("value", by="group", epsilon="2")
+    if what.endswith("share"):
+        asked = discreet.Proportions("yes", by="group", epsilon="2")
+    request, source = asked.request(discreet.Schema(columns)), SeededEntropy(int(rng.integers(2**62)))
+    read = request.read(frame)
+    weighted = what.startswith("weighted")
+    answer = request.answer(read, source) if weighted else request.design.answer(*read, source)
+    pooled = answer.pool(covariates={"x": dict(enumerate(line))})
+    return pooled.draws(DRAWS, int(rng.integers(2**31)))[:, :5], truth[:5], other[:5]
+
+
+def _areas(rng: Rng, number: int, most: float, slope: bool = False) -> tuple[np.ndarray, ...]:
+    """Two sets of true means, whose centre, slope and spread are from their prior, and the covariate."""
+    line, sets = np.linspace(-1, 1, number), []
+    while len(sets) < 2:
+        correlation = rng.random()
+        spread = 0.05 * math.sqrt(correlation / (1 - correlation))
+        change = rng.uniform(-0.2, 0.2) * slope
+        if spread <= most:  # nearly all groups are within the bounds
+            sets.append(rng.normal(rng.uniform(0.4, 0.6) + change * line, spread).clip(0, 1))
+    return sets[0], sets[1], line
+
+
+def _records(rng: Rng, truth: np.ndarray, size: int) -> Any:
+    """Records of areas: a value, an answer, and a weight that tells nothing of these."""
+    import pandas as pd
+
+    group, n = np.repeat(np.arange(len(truth)), size), len(truth) * size
+    return pd.DataFrame(
+        {
+            "value": rng.normal(truth[group], 0.05),
+            "yes": np.where(rng.random(n) < truth[group], "yes", "no"),
+            "group": group,
+            "weight": rng.uniform(0.5, 2, n),
+        }
+    )
 
 
 def _moments(rng: Rng) -> np.ndarray:
@@ -416,6 +452,9 @@ CASES = (
     Case("mean, add/remove, n 400, ε 0.5", partial(mean, relation="add-remove")),
     Case("pooled means, 12 groups of 60, ε 1", partial(pooled_means, size=60)),
     Case("pooled means, 12 groups of 2000, ε 1", partial(pooled_means, size=2000)),
+    Case("areas: means of 20 around a line, ε 2", partial(small_areas, what="mean", size=200)),
+    Case("areas: weighted means of 20, ε 2", partial(small_areas, what="weighted mean", size=200)),
+    Case("areas: weighted shares of 20, ε 2", partial(small_areas, what="weighted share", size=200)),
     Case("regress, gaussian, n 1000, ε 1", partial(regress, family="gaussian"), _GLM),
     Case("regress, binomial, n 1000, ε 1", partial(regress, family="binomial"), _GLM),
     Case("regress, poisson, n 1000, ε 1", partial(regress, family="poisson"), _GLM),

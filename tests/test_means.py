@@ -17,7 +17,7 @@ from discreet._documents.answer import load_answer
 from discreet._documents.base import write_document
 from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import CorruptReleaseError, DataError, InvalidInputError, PrivacyWarning
-from discreet.regression._pooled_means import PooledMeans, group_mixture
+from discreet.regression._pooled import PooledEstimates, Subject, group_mixture
 from discreet.regression.means import MeanNoise, steps_between
 
 pd = pytest.importorskip("pandas")
@@ -225,7 +225,7 @@ def test_pooled_means_are_those_of_a_normal_hierarchy(error: float) -> None:
     """20,000 draws: a mean 6 standard errors off has a chance of 2e-9."""
     values = [44.0, 47.0, 50.0, 50.5, 58.0]
     own = [group_mixture(np.ones(1), np.array([value]), np.array([error])) for value in values]
-    pooled = PooledMeans("abcde", "g", "x", (0.0, 100.0), own, 10.0)
+    pooled = PooledEstimates(Subject(tuple("abcde"), "g", "Means of x", (0.0, 100.0)), own, 10.0)
     means, deviations = hierarchy(values, error, 10.0)
     assert np.all(np.abs(pooled.mean() - means) < 6 * deviations / np.sqrt(20_000) + 0.01)
     np.testing.assert_allclose(pooled.std(), deviations, rtol=0.05)

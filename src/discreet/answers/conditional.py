@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from discreet._inference.comparisons import Shares
     from discreet._inference.pooled import Pooled
     from discreet.distributions.quantity import Quantity
+    from discreet.regression._pooled import Covariates, PooledEstimates
 
 _MOST_COMPARED_GROUPS = 3
 
@@ -86,20 +87,28 @@ class ConditionalRelease(Answer):
             raise InvalidInputError(f"group {group!r} is not one of {self.groups!r}")
         return self.releases[self.groups.index(group)]
 
-    def pool(self, seed: int = 0) -> Pooled:
+    def pool(
+        self, covariates: Covariates | None = None, value: Any = None, seed: int = 0
+    ) -> Pooled | PooledEstimates:
         """Return the shares of all groups under a hierarchical model; this costs no further privacy.
 
         The shares of the groups are draws from one Dirichlet distribution, whose parameters are integrated
-        out. A group without records has the posterior of a new group.
+        out; with covariates, the share of one value is a draw from a normal distribution around a line. A
+        group without records has the posterior of a new group.
 
         Parameters
         ----------
+        covariates : mapping, optional
+            Public numbers of the groups, by name and group: the centre of the groups is then a line of these
+            (Fay and Herriot).
+        value : object, optional
+            With covariates: the value whose share is pooled, the last one unless given.
         seed : int
             The seed of the sampler, which runs if there are more than two values.
 
         Returns
         -------
-        Pooled
+        Pooled or PooledEstimates
 
         Raises
         ------
@@ -117,7 +126,12 @@ class ConditionalRelease(Answer):
         True
         """
         from discreet._inference.pooled import pool_groups, released_groups
+        from discreet.regression._pooled import pool_shares
 
+        if covariates is not None:
+            empty, axes = [release is None for release in self.releases], self.axes_of_names
+            drawn, prior = self._shares.draws, self._first.prior
+            return pool_shares(drawn, prior, axes, value, covariates, seed, empty)
         if self.sizes is None:
             raise InvalidInputError("pool needs the sizes of the groups, which are private under add-remove")
         if any(release.leaves_out for release in self._nonempty):

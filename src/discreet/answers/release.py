@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from discreet._inference.pooled import Pooled
     from discreet._inference.quantiles import BinnedDistribution
     from discreet.distributions.quantity import Quantity
+    from discreet.regression._pooled import Covariates, PooledEstimates
 
 _PLUG_IN_NOTE = "The intervals take the released counts as if they were exact: they leave out the noise."
 _NOISE_WARNING = "the noise is about as large as the data: this posterior says little beyond the prior"
@@ -634,7 +635,14 @@ class Release(Bridged, Answer):
         """The last joint draws, by size and seed."""
         return {}
 
-    def pool(self, outcome: str, given: str, seed: int = 0) -> Pooled:
+    def pool(
+        self,
+        outcome: str,
+        given: str,
+        covariates: Covariates | None = None,
+        value: Any = None,
+        seed: int = 0,
+    ) -> Pooled | PooledEstimates:
         """Return the shares of one column within the groups of the other under a hierarchical model.
 
         This is for a table of two columns. The sizes of the groups are private and are integrated out.
@@ -645,12 +653,17 @@ class Release(Bridged, Answer):
             The column whose shares are asked for.
         given : str
             The column of the groups.
+        covariates : mapping, optional
+            Public numbers of the groups, by name and group: the share of one value is then pooled around a
+            line of these (Fay and Herriot).
+        value : object, optional
+            With covariates: the value whose share is pooled, the last one unless given.
         seed : int
             The seed of the sampler.
 
         Returns
         -------
-        Pooled
+        Pooled or PooledEstimates
 
         Raises
         ------
@@ -667,10 +680,16 @@ class Release(Bridged, Answer):
         (4,)
         """
         from discreet._inference.pooled import noisy_groups, pool_groups
+        from discreet.regression._pooled import pool_shares
 
         axes = self._axes()
         if len(axes) != 2 or {outcome, given} != set(axes):
             raise InvalidInputError(f"pool takes the two columns of a table, which has: {', '.join(axes)}")
+        if covariates is not None:
+            rows = np.reshape(self.prior, [len(levels) for levels in axes.values()])
+            prior = (rows if given == next(iter(axes)) else rows.T)[0]
+            both = {given: axes[given], outcome: axes[outcome]}
+            return pool_shares(self.shares(outcome, given).draws, prior, both, value, covariates, seed)
         carried = self.built.count_noise(self.counts, self.noisy)
         if carried is None:
             raise InvalidInputError(f"{self.mechanism} publishes no noisy counts, which pooling needs")

@@ -42,9 +42,11 @@ from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError
 from discreet.privacy.curves import Gaussian
 from discreet.privacy.guarantee import Guarantee
+from discreet.regression._pooled import PooledEstimates, Subject, drawn_mixture, pool_shares
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
+    from discreet.regression._pooled import Covariates
 
 BASIS = "exact integer noise on weighted sums over a grid (proofs/weights.md)"
 MOST_CELLS = {True: 200, False: 30}
@@ -436,6 +438,53 @@ class Weighted(Answer):
             variance = (p * (1 - p) / (part.sizes + 1)).mean(axis=0)
             found += variance.tolist() if self.bounds is None else [float(variance[1])]
         return found
+
+    def pool(self, covariates: Covariates | None = None, value: Any = None, seed: int = 0) -> PooledEstimates:
+        """Return the mean of each group, or the share of a value, under a hierarchical model; this is free.
+
+        The groups' numbers are draws from one normal distribution, whose mean and deviation are integrated
+        out: the model of Fay and Herriot for small areas.
+
+        Parameters
+        ----------
+        covariates : mapping, optional
+            Public numbers of the groups, by name and group: the centre is then a line of these.
+        value : object, optional
+            Of shares: the value whose share is pooled, the last one unless given.
+        seed : int
+            The seed of the draws.
+
+        Returns
+        -------
+        PooledEstimates
+            Its ``slopes()`` are those of the covariates.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are no groups, or more than one column beside them.
+
+        Examples
+        --------
+        >>> import discreet
+        >>> people = {"ill": ["no", "no", "yes", "no"] * 500, "area": list("abcd") * 500, "w": [1.5] * 2000}
+        >>> columns = {"ill": ["no", "yes"], "area": list("abcd"), "w": discreet.Weight(2)}
+        >>> ill = discreet.proportions(people, "ill", by="area", schema=columns, epsilon=1)
+        >>> ill.pool().names
+        ('a', 'b', 'c', 'd')
+        """
+        if self.by is None or len(self.axes) > 2:
+            raise InvalidInputError("pool needs groups, asked for with by=COLUMN, and one column beside them")
+        if self.bounds is None:
+            drawn = np.stack([part.shares for part in self._usual], axis=1)
+            return pool_shares(drawn, np.ones(self.noise.cells), self.axes, value, covariates, seed)
+        (groups,) = self.axes.values()
+        mixtures = [drawn_mixture(mean, (1.0, 1.0)) for mean in self._numbers(self._usual, 0).T]
+        low, high = self.bounds
+        each = self._kish(0.9)[0][0] / len(groups)  # records of a group that count, about
+        within = min(0.5, math.sqrt(float(np.median(self._sampling)) * each)) * (high - low)
+        subject = Subject(tuple(groups), self.by, f"Means of {self.column}", self.bounds)
+        return PooledEstimates(subject, mixtures, within, covariates, seed)
 
     def effective_size(self, level: float = 0.95) -> tuple[float, float, float]:
         """Return Kish's effective number of records, (Σw)²/Σw², with its interval.

@@ -68,7 +68,7 @@ from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._newton.fit import as_level
 from discreet.regression._newton.sums import undeclared_error
-from discreet.regression._pooled_means import PooledMeans, group_mixture
+from discreet.regression._pooled import Covariates, PooledEstimates, Subject, group_mixture
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -501,7 +501,7 @@ class Means(Answer):
         """
         return Quantity(np.divide(*self._pair(between)))
 
-    def pool(self, seed: int = 0) -> PooledMeans:
+    def pool(self, covariates: Covariates | None = None, seed: int = 0) -> PooledEstimates:
         """Return the means of all groups under a hierarchical model; this costs no further privacy.
 
         The means of the groups are draws from one normal distribution, whose mean and deviation are
@@ -509,12 +509,21 @@ class Means(Answer):
 
         Parameters
         ----------
+        covariates : mapping, optional
+            Public numbers of the groups, by name and group: the centre is then a line of these (Fay and
+            Herriot).
         seed : int
             The seed of the draws.
 
         Returns
         -------
-        PooledMeans
+        PooledEstimates
+            Its ``slopes()`` are those of the covariates.
+
+        Raises
+        ------
+        InvalidInputError
+            If a covariate lacks a group, or there are too few groups for the covariates.
 
         Examples
         --------
@@ -528,7 +537,8 @@ class Means(Answer):
         groups = [group_mixture(mean.law.weight, mean.law.loc, mean.law.scale) for mean in self.means]
         within = float(np.median([mean.deviation()[0] for mean in self.means]))
         first = self.means[0]
-        return PooledMeans(self.groups, self.by, first.column, first.bounds, groups, within, seed)
+        subject = Subject(self.groups, self.by, f"Means of {first.column}", first.bounds)
+        return PooledEstimates(subject, groups, within, covariates, seed)
 
     def _pair(self, between: Sequence[Any]) -> list[FloatArray]:
         if len(between) != 2:
