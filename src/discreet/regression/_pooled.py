@@ -198,7 +198,7 @@ class PooledEstimates(Estimates):
         """Describe what was pooled, and how much the groups differ."""
         (median, low, high), subject = self.between, self.subject
         centre = " around a line of their covariates" if self._covariates else ""
-        notes = (
+        notes: tuple[str, ...] = (
             f"The groups' estimates are taken as draws from one normal distribution{centre}, whose standard "
             f"deviation is about {median:.3g} (90 % interval {low:.3g} to {high:.3g}).",
         )
@@ -217,7 +217,7 @@ class PooledEstimates(Estimates):
 
 def pool_shares(
     draws: FloatArray,
-    prior: Sequence[float],
+    prior: Sequence[float] | FloatArray,
     axes: Mapping[str, Sequence[Any]],
     value: Any,
     covariates: Covariates | None,
