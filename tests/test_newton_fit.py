@@ -470,10 +470,10 @@ def test_columns_that_the_prior_decides_are_named() -> None:
 
     (said,) = fitted((0, 1)).warnings
     assert said.startswith("Intercept, narrow cannot be told apart at this ε, and the prior decides them")
-    assert "bounds nearer to where values lie" in said
+    assert "narrower bounds" in said
     assert not fitted((0.8, 0.9)).warnings
     (said,) = fitted((0, 1), prior={"narrow": (2, 0.1)}).warnings
-    assert said.startswith("Intercept cannot be told at this ε, and the prior decides it")
+    assert said.startswith("Intercept cannot be estimated at this ε, and the prior decides it")
     assert fitted((0, 1), prior={"narrow": (2, 0.1)}).std()[2] == pytest.approx(0.1, rel=0.1)
 
 

@@ -644,19 +644,26 @@ class Fit(Bridged, Answer):
         return slopes or list(range(len(self.names)))
 
     def figure(self, level: float = 0.95) -> Figure:
-        """Plot the slopes on one axis, multiplied by the declared ranges where these differ tenfold."""
-        rows, ranges = self.rows(level), self.question.units.ranges
-        drawn = self.slopes
+        """Plot the slopes that the data decide, times the declared ranges if these differ tenfold."""
+        rows, ranges, title = self.rows(level), self.question.units.ranges, self.words().name
+        drawn = sorted({*self.slopes} - {*self.posterior.find_undecided()}) or self.slopes
+        if len(drawn) < len(self.slopes):
+            title += ". Coefficients that the prior decides are in the table only"
         if max(ranges[drawn]) > 10 * min(ranges[drawn]):
             rows = [_times(row, float(r)) for row, r in zip(rows, ranges, strict=True)]
-        return Figure(self.words().name, tuple(rows[j] for j in drawn))
+            title += ". × marks a change over the whole declared range"
+        return Figure(title, tuple(rows[j] for j in drawn))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return the number of records, σ of a Gaussian model, and how to read the intervals."""
         asked = self.question
         about = min(self.records, math.inf if asked.n is None else asked.n)
-        size = f"n = {self.n:,}" if self.n is not None else f"About {about:,.0f} records (private)"
+        size = (
+            f"n = {self.n:,}"
+            if self.n is not None
+            else f"About {about:,.0f} records were used (the exact number is private)"
+        )
         if asked.model.normal:
             size += f"; σ = {with_interval(*self.sigma())}"
         notes = [f"{size}. Coefficients are in the units of the columns.", INTERVALS_NOTE]
@@ -830,25 +837,25 @@ def reliability_warnings(
     """
     if not seen:
         return (
-            "no curvature was published, because its noise would have drowned it: the fit predicts, and its "
-            "intervals are those of the prior around it",
+            "no curvature was published, because noise would have dominated it: use the fit for prediction; "
+            "its intervals are those of the prior",
         )
     reasons, undecided = [], [names[j] for j in law.find_undecided() if names[j] not in declared]
     if len(undecided) == 1:
         reasons.append(
-            f"{undecided[0]} cannot be told at this ε, and the prior decides it: declare a prior or bounds "
-            "nearer to where values lie, or take more records, a larger epsilon or fewer columns"
+            f"{undecided[0]} cannot be estimated at this ε, and the prior decides it: declare a prior or "
+            "narrower bounds, or take more records, a larger epsilon or fewer columns"
         )
     elif undecided:
         reasons.append(
             f"{', '.join(undecided)} cannot be told apart at this ε, and the prior decides them: declare a "
-            "prior or bounds nearer to where values lie, or take more records, a larger epsilon or fewer "
+            "prior or narrower bounds, or take more records, a larger epsilon or fewer "
             "columns"
         )
     if law.bent > _BENT:
         reasons.append(
-            "the last round looked too far from where the coefficients are for straight lines to hold: take "
-            "more records or a larger epsilon, or declare a prior"
+            "the last round was linearised too far from the coefficients: take more records or a larger "
+            "epsilon, or declare a prior"
         )
     return tuple(reasons)
 

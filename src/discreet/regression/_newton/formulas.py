@@ -272,7 +272,7 @@ def _check(node: ast.AST, names: dict[str, None], depth: int) -> int:
 def _number(node: ast.AST) -> float:
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
-        raise _Refused(f"a number must be one, of at most {_LARGEST:g}")
+        raise _Refused(f"a number must be finite and at most {_LARGEST:g}")
     return value
 
 

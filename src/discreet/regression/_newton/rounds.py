@@ -45,7 +45,7 @@ _SMALL = 10**6
 """Numbers in rows; with fewer, threads wait for each other longer than they work."""
 _MOST_CURVED = 300
 """Coefficients up to which a curvature is published."""
-_MANY, _CLEAR = 4 * 10**6, 300.0
+_LARGE_DESIGN, _CLEAR_SIGNAL = 4 * 10**6, 300.0
 """Numbers in rows from which on hundreds of passes take long, and nμ for each coefficient from which on
 rounds with curvature predict as well: on simulated columns the errors of both are within 0.0015 there."""
 
@@ -87,7 +87,7 @@ def descends(
     for one record.
     """
     size = design.d * model.outputs
-    quick = n is not None and n * size > _MANY and n * math.sqrt(mu_squared) > _CLEAR * size
+    quick = n is not None and n * size > _LARGE_DESIGN and n * math.sqrt(mu_squared) > _CLEAR_SIGNAL * size
     most = MOST_PREDICTED if aim == "prediction" and not quick else _MOST_CURVED
     return counted and model.descends and size > most
 
