@@ -97,7 +97,7 @@ def check_answer(answer: Any, about: Mapping[str, Any]) -> None:
     assert str(answer.guarantee) == about["guarantee"]["text"]
     if answer.format == "discreet/regression":  # the engine that made its estimates is gone
         assert answer.rows() == []
-        assert "computed by discreet 0.2" in answer.warnings[0]
+        assert "Only discreet 0.2, which wrote" in answer.warnings[0]
         assert load_answer(answer.to_json()).content() == answer.content()
         return
     if getattr(answer, "mechanism", "") == "optimal":  # the law of its noise is no longer known

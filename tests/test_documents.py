@@ -291,7 +291,7 @@ def test_a_study_says_what_its_answers_cost(tmp_path: Path) -> None:
 def test_a_group_claims_what_all_claim() -> None:
     content = json.loads(json.dumps(_means().content()))
     content["means"][0]["guarantee"]["epsilon"] = "1/10"
-    with pytest.raises(CorruptReleaseError, match="another guarantee than the whole"):
+    with pytest.raises(CorruptReleaseError, match="differs from that of the whole"):
         load_answer(write_document("discreet/means", 1, content))
 
 

@@ -468,7 +468,7 @@ def test_a_ledger_verifies_what_its_documents_promise(tmp_path: Path) -> None:
             if name == "right":
                 assert ledger.verify().entries == 2
             else:
-                with pytest.raises(CorruptLedgerError, match="another price") as raised:
+                with pytest.raises(CorruptLedgerError, match="the price of its stored document") as raised:
                     ledger.verify()
                 assert raised.value.row == 2
 

@@ -385,7 +385,7 @@ def test_a_design_needs_one_weight() -> None:
 
 
 def test_weights_that_are_none_stop_an_answer_or_are_left_out() -> None:
-    for wrong, text in ((-1.0, "hold no weight"), (None, "needs a weight")):
+    for wrong, text in ((-1.0, "hold an invalid weight"), (None, "needs a weight")):
         data = survey(50)
         data["w"][3] = wrong
         with pytest.raises(DataError, match=text):

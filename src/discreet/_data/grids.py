@@ -115,7 +115,7 @@ class Grid(Numbers):
     ``integers``: x must be a whole number, or ±∞, and j is clip(x) − lo.
     """
 
-    invalid_reason = "no number, or no whole number where integers=True"
+    invalid_reason = "a value that is no number, or no whole number with integers=True"
     hint = "repair or drop them before counting"
     missing_hint = "declare what they count as: missing=VALUE, within the bounds"
 
@@ -181,7 +181,7 @@ class Grid(Numbers):
 class Bins(Numbers):
     """Code i of the bin e_i ≤ x < e_{i+1}; the last bin holds its upper edge too."""
 
-    invalid_reason = "no number, or one outside the declared edges"
+    invalid_reason = "a value that is no number, or is outside the declared edges"
     hint = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"
     missing_hint = "count them as a level of their own: missing='level'"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class WeightGrid(Grid):
     """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
 
-    invalid_reason = "no weight: a number below 0, or no number"
+    invalid_reason = "an invalid weight: a number below 0, or no number"
     hint = "repair them before the survey is analysed"
     missing_hint = "every record needs a weight; with strict=False those without one are left out"
 

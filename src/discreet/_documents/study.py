@@ -92,7 +92,7 @@ class StudyResult:
             if receipt.sequence in receipts:
                 raise ValueError(f"{name!r} has the receipt of another answer")
             if self.account is not None and not _is_for(self.account, receipt, written[name]):
-                raise ValueError(f"{name!r} protects others than its account")
+                raise ValueError(f"{name!r} has another relation or unit than its account")
             receipts[receipt.sequence] = receipt.charged
         if self.account is not None and receipts:
             spent = sum(receipts.values(), self.account.cap.zero())

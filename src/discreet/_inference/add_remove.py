@@ -106,7 +106,7 @@ class AddRemovePosterior(UncertainShares):
         self.noisy = np.asarray(noisy, dtype=np.float64)
         self.k = len(self.noisy)
         if np.abs(self.noisy).max() >= 2**53:
-            raise TooLargeError("shares and total are inferred from noisy counts up to 2**53")
+            raise TooLargeError("shares and total can be inferred from noisy counts up to 2**53 only")
         if noise.variance > _LARGEST_NOISE_DEVIATION**2:
             raise TooLargeError(
                 f"the noise moves a count by about {math.sqrt(noise.variance):,.0f}, more than "

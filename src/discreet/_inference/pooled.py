@@ -249,7 +249,7 @@ class Pooled(Estimates):
         """Describe what was pooled, and how similar the groups are."""
         (median, low, high), labels = self.concentration, self.labels
         return Words(
-            headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups, a hierarchical model",
+            headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups (hierarchical model)",
             name=f"Shares of {labels.outcome} within {len(labels.groups)} pooled groups",
             notes=(
                 "The groups' shares are taken as draws from one unknown distribution, whose concentration is "

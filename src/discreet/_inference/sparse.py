@@ -70,7 +70,7 @@ class SparsePosterior:
 
     def __init__(self, noisy: Sequence[int], rest: int, mechanism: Sparse) -> None:
         if max(map(abs, (*noisy, rest))) >= 2**53:
-            raise TooLargeError("numbers of records are inferred from noisy counts up to 2**53")
+            raise TooLargeError("numbers of records can be inferred from noisy counts up to 2**53 only")
         self._distinct, self._inverse = np.unique(np.array(noisy, dtype=np.float64), return_inverse=True)
         self._mechanism = mechanism
         self.everything_else = number_near(rest, float(mechanism.rest_epsilon))

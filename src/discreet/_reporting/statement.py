@@ -280,7 +280,7 @@ def _unit(result: StudyResult) -> str:
         most = max((bound for bound in bounds if bound is not None), default=None)
         limit = f", of whom at most {most} records count" if most else ""
         return f"A person, identified by the column {account.unit}{limit}"
-    return "A record; where a person has several records, each of them alone"
+    return "A record; if a person has several records, each is protected separately"
 
 
 def _answers(result: StudyResult) -> dict[str, Sequence[str]]:

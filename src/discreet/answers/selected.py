@@ -257,7 +257,7 @@ class SparseRelease(Selected):
 
     @cached_property
     def posterior(self) -> SparsePosterior:
-        """The posterior of the numbers of records of the published values, of everything else, and of all."""
+        """The posterior of the numbers of records with each published value, with any other, and in total."""
         from discreet._inference.sparse import SparsePosterior
 
         return SparsePosterior(self.counts, self.everything_else, self.mechanism)

@@ -118,7 +118,7 @@ class SumsNoise:
 
     @cached_property
     def moved(self) -> dict[str, tuple[int, Fraction]]:
-        """What a neighbour moves: the L1 distance, and the square of the Euclidean one, by kind of sum."""
+        """For each kind of sum, the L1 distance and the squared Euclidean distance between neighbours."""
         times = 2 if self.replaces else 1
         total = self.people * self.steps * self.parts
         square = self.unit**2 * (1 if self.clusters else self.people)
@@ -134,7 +134,7 @@ class SumsNoise:
         return moved
 
     def part(self, name: str) -> Fraction:
-        """Return the part of the budget (of ε, or of μ²) that a kind of sum has.
+        """Return the part of the budget (of ε, or of μ²) that a kind of sum gets.
 
         Parameters
         ----------
@@ -708,7 +708,7 @@ class Weighted(Answer):
         ):
             raise ValueError("the sums do not belong together")
         if self.is_private and noise.epsilon != self.guarantee.exact_epsilon:
-            raise ValueError("it claims another epsilon than its noise was made for")
+            raise ValueError("its epsilon does not match its noise")
         super().check_parts()
 
     def cost(self) -> Guarantee:

@@ -221,9 +221,9 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
     if not covers(entry.scope, guarantee):
         return "its guarantee is for another relation or unit"
     if entry.charged != price:
-        return "it charges another amount than its guarantee says"
+        return "the amount charged differs from that of its guarantee"
     if not _is_paid(entry):
-        return "its stored document has another price than was charged"
+        return "the price of its stored document differs from the charge"
     return None
 
 

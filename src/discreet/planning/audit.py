@@ -407,7 +407,7 @@ class SamplerAudit:
         return self.p_value >= self.false_alarm_rate
 
     def __str__(self) -> str:
-        verdict = "the draws fit the law" if self.fits else "THE DRAWS DO NOT FIT THE LAW"
+        verdict = "the draws fit the law" if self.fits else "THE DRAWS DO NOT FIT THE DISTRIBUTION"
         return (
             f"{verdict}: p = {self.p_value:.3g} from {self.draws:,} draws at counts {self.counts}; a correct "
             f"sampler is rejected with probability at most {self.false_alarm_rate:g}"

@@ -528,11 +528,11 @@ class Family(ABC):
         Parameters
         ----------
         log_partition : str
-            A as a formula of t.
+            The log-partition A(t) as a formula.
         bounds : tuple of float
             The bounds to which S(x) is clipped.
         statistic : str
-            S as a formula of x.
+            The statistic S(x) as a formula.
         means : tuple of float, optional
             The range of the mean of S; the bounds if it is left out.
         support : tuple of float

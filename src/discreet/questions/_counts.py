@@ -372,7 +372,7 @@ class GroupCounts(CountRequest):
     def __post_init__(self) -> None:
         if self.outcome == self.by:
             raise InvalidInputError(
-                f"must be another column than {self.outcome!r}", parameter="by", value=self.by
+                f"must be a column other than {self.outcome!r}", parameter="by", value=self.by
             )
         groups = self.schema.category(self.by, "by")
         if not groups.public and not self.schema.hides_size:

@@ -111,7 +111,7 @@ class Draw(Question):
 
     @property
     def needs_delta(self) -> bool:
-        """Whether δ is needed: not for Rényi privacy, nor for a direct draw without a target."""
+        """Whether δ is needed; Rényi privacy and a direct draw without a target need none."""
         return self.option("order") is None and (self.method != "direct" or self.epsilon is not None)
 
     @property

@@ -594,7 +594,7 @@ class Means(Answer):
             raise ValueError("the groups differ in column, bounds or noise")
         for mean in self.means:
             if mean.guarantee != self.guarantee:
-                raise ValueError("a group has another guarantee than the whole")
+                raise ValueError("the guarantee of a group differs from that of the whole")
             mean.check_parts()
 
     def cost(self) -> Guarantee:

@@ -173,7 +173,7 @@ class EHDL(ScoredMechanism):
 
 @dataclass(frozen=True)
 class EHDLCalibrated(Calibrated, EHDL):
-    """The local-sensitivity shape with a strength found by enumerating all datasets: private, unlike ehdl.
+    """The local-sensitivity mechanism, calibrated by enumerating all datasets: private, unlike EHDL.
 
     Parameters
     ----------

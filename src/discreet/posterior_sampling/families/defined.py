@@ -74,9 +74,9 @@ class DefinedFamily(NumberFamily):
     bounds : tuple of float
         The declared bounds, to which S(x) is clipped.
     cumulant : str
-        A as a formula of t: finite on the support, and convex.
+        The log-partition A(t) as a formula; finite on the support, and convex.
     statistic : str
-        S as a formula of x.
+        The statistic S(x) as a formula.
     means : tuple of float, optional
         The range of the mean of S; the bounds if it is left out.
     support : tuple of float

@@ -12,8 +12,8 @@ from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
 
 _NO_ESTIMATES = (
-    "The coefficients of this regression are computed by discreet 0.2, which wrote it: its sums are over "
-    "columns that were scaled otherwise. Its guarantee is as stated, not checked."
+    "Only discreet 0.2, which wrote this regression, can compute its coefficients, because its columns were "
+    "scaled differently. Its guarantee is shown as stated, not checked."
 )
 COLUMNS_OF_0_2 = "bounded"
 """How the columns of such a document were scaled, where it is written anew."""
@@ -56,7 +56,7 @@ class EarlierFit(Answer):
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Raise an error, because no estimate is computed."""
-        raise InvalidInputError("the coefficients of a regression of discreet 0.2 are drawn by that version")
+        raise InvalidInputError("draws of a regression of discreet 0.2 need that version")
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ class Regression:
             raise InvalidInputError("must be 'robust', or be left out", parameter="errors", value=self.errors)
         if self.errors and (self.family != "gaussian" or self.aim != "intervals"):
             raise InvalidInputError(
-                "is for intervals of a gaussian family; leave it out", parameter="errors", value=self.errors
+                "is for intervals of Gaussian models; leave it out", parameter="errors", value=self.errors
             )
         if self.errors and self.design.d > MOST_LATENT:
             raise InvalidInputError(
@@ -301,7 +301,7 @@ class Regression:
             asked.relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
             or (asked.person is None) is people
         ):
-            raise ValueError("its relation, or whom it protects, is malformed")
+            raise ValueError("its relation or its unit of privacy is malformed")
         if asked.hides_size and (people or asked.n is not None):
             raise ValueError("it hides the number of records but states it")
         if not (asked.epsilon and 0 < asked.delta < 1):
@@ -508,7 +508,7 @@ class Fit(Bridged, Answer):
         """
         if not self.question.model.normal:
             raise InvalidInputError(
-                "has no sigma; it is of gaussian models", parameter="family", value=self.question.family
+                "has no sigma, as Gaussian models have", parameter="family", value=self.question.family
             )
         tail = (1 - as_level(level)) / 2
         sigma = np.sqrt(self.posterior.dispersion)[:, None] * self.question.response_scale[1]
@@ -533,7 +533,7 @@ class Fit(Bridged, Answer):
         """
         if self.question.family != "poisson":
             raise InvalidInputError(
-                "has no dispersion; it is of poisson models", parameter="family", value=self.question.family
+                "has no dispersion, as Poisson models have", parameter="family", value=self.question.family
             )
         tail = (1 - as_level(level)) / 2
         quantiles = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
