@@ -523,7 +523,7 @@ class Schema:
                 sizes = {public[0]: self.sizes}
             else:
                 raise InvalidInputError(
-                    "must say by public column how many records each group has: "
+                    "must give the number of records in each group of a public column: "
                     "sizes={'region': {'north': 1400, 'south': 1600}}",
                     parameter="sizes",
                     value=self.sizes,

@@ -57,8 +57,8 @@ class DiscoveredValues(SelectedRequest):
 
     delta: EpsilonLike | None
     cautions: ClassVar[tuple[str, ...]] = (
-        "values='discover' publishes values from the data, with probability at most δ one that only a single "
-        "record has; declare the values if they can be listed",
+        "values='discover' publishes values from the data; with probability at most δ these include one that "
+        "only a single record has; declare the values if they can be listed",
     )
 
     def __post_init__(self) -> None:

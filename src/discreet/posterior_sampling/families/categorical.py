@@ -894,7 +894,7 @@ class DividedFamily(ShareFamily):
 
     @abstractmethod
     def in_units(self, rows: FloatArray) -> npt.NDArray[np.int64]:
-        """Return each record in whole units.
+        """Return each record as whole multiples of the unit.
 
         Parameters
         ----------

@@ -401,7 +401,7 @@ class DefinedFamily(NumberFamily):
         return BoundedCurve(self, eta, n, r)
 
     def cumulants(self, theta: Any) -> FloatArray:
-        """Return A(θ) in long doubles, where exp(t) overflows later.
+        """Return A(θ) in long doubles, in which exp(t) overflows only for larger t.
 
         Parameters
         ----------
