@@ -508,7 +508,7 @@ class Fit(Bridged, Answer):
         """
         if not self.question.model.normal:
             raise InvalidInputError(
-                "has no sigma; only Gaussian models have one", parameter="family", value=self.question.family
+                "has no sigma; only Gaussian models do", parameter="family", value=self.question.family
             )
         tail = (1 - as_level(level)) / 2
         sigma = np.sqrt(self.posterior.dispersion)[:, None] * self.question.response_scale[1]
@@ -533,7 +533,7 @@ class Fit(Bridged, Answer):
         """
         if self.question.family != "poisson":
             raise InvalidInputError(
-                "has no dispersion; only Poisson models have one", parameter="family", value=self.question.family
+                "has no dispersion; only Poisson models do", parameter="family", value=self.question.family
             )
         tail = (1 - as_level(level)) / 2
         quantiles = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
