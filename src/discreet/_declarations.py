@@ -64,7 +64,7 @@ class Relation(StrEnum):
 
     @property
     def rest(self) -> str:
-        """What somebody is supposed to know already."""
+        """What an attacker is assumed to know."""
         return _RELATION_WORDS[self][1]
 
 

@@ -184,4 +184,4 @@ SENTENCES = {
     "draw": "Release draws from a posterior whose own spread hides each record.",
     "network": "Release private posteriors of the conditional tables of a declared Bayesian network.",
 }
-"""What each kind of question gives; here, so that ``discreet --help`` loads none of them."""
+"""The sentence of each kind of question, listed here so that ``discreet --help`` loads none of them."""

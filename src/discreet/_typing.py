@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 EpsilonLike: TypeAlias = float | int | str | Fraction | Decimal
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-"""Of a function that is wrapped or called for somebody."""
+"""The parameters of a function that is wrapped or called."""
 
 if TYPE_CHECKING:
     import numpy as np

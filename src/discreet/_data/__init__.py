@@ -40,7 +40,7 @@ count_codes = redact_errors(rows.count_codes)
 
 
 def source_label(data: Any) -> str | None:
-    """What data that have a name are called in plans and documents; of a database no user and no password."""
+    """Return the name of data in plans and documents; for a database without user and password."""
     if not is_database(data):
         return str(data) if isinstance(data, str | Path) else None
     from discreet._data.database import label_of

@@ -141,7 +141,7 @@ def open_database(data: Any) -> Frame:
 
 
 def _types(connection: sa.Connection, source: Any, columns: Columns) -> list[Any]:
-    """What PostgreSQL calls the type of each column, or that a domain is made of; all kinds of text alike."""
+    """Return PostgreSQL's name for the type of each column, or for the base type of its domain."""
     nothing = sa.table("pg_database", schema="pg_catalog").alias("d").outerjoin(source, sa.false())
     kinds = [sa.cast(sa.func.pg_typeof(column), postgresql.OID) for column in columns.values()]
     oids = connection.execute(sa.select(*kinds).select_from(nothing).limit(1)).one()
@@ -296,7 +296,7 @@ def count() -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Branch(Expr):
-    """What is said where a condition holds, and nothing elsewhere."""
+    """A conditional value: ``yes`` where the condition holds, and else what :meth:`otherwise` adds."""
 
     condition: Any = None
     yes: Any = None

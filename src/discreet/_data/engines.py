@@ -550,7 +550,7 @@ def _has_plain_type(series: Any) -> bool:
 
 
 def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | None:
-    """Of one column of pandas: values with how often they occur, as pandas counts them; None: count codes."""
+    """Count the values of one pandas column by pandas itself; None if codes must be counted."""
     frame = as_frame(data)
     if frame is None or not frame.implementation.is_pandas_like():
         return None

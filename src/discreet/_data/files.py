@@ -81,7 +81,7 @@ class Files:
     paths: tuple[Path, ...]
     ending: str
     sheet: str | None = None
-    """Of an Excel workbook, where one is named: ``survey.xlsx#Wave 2``."""
+    """The sheet of an Excel workbook, if one is named: ``survey.xlsx#Wave 2``."""
     strict: bool = False
     """Whether a record may be an error: then all processors read CSV files, which fails for some that are
     well-formed, and an entry that is no JSON is a mistake."""
@@ -191,7 +191,7 @@ class Files:
         return relation.project(", ".join(texts))
 
     def fields(self, connection: Any) -> tuple[list[str], Any]:
-        """Of CSV files: the names of the columns, and a relation with these as c0, c1, ….
+        """Return the column names of CSV files, and a relation with the columns as c0, c1, ….
 
         Everything is text and nothing is guessed, so that what a field means depends on no other record.
         """
@@ -208,7 +208,7 @@ class Files:
         )
 
     def sheets(self, connection: Any) -> tuple[list[str], Any]:
-        """Of workbooks: the names of the columns, and the rows as JSON arrays."""
+        """Return the column names of workbooks, and their rows as JSON arrays."""
         from discreet._data.excel import sheet_of
 
         sheets = [sheet_of(path, self.sheet) for path in self.paths]
@@ -487,7 +487,7 @@ def _csv_table(
 def _positions(
     files: Files, names: Sequence[str], coders: Mapping[str | None, Coder], person: str | None
 ) -> list[int]:
-    """Where the columns are among the names of the first line."""
+    """Return the positions of the columns among the names of the first line."""
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
     if None in coders:

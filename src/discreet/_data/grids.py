@@ -57,7 +57,7 @@ class ClippedSum:
 
 
 class Numbers(Coder):
-    """What :class:`Grid` and :class:`Bins` share: how a number is read, and that text is none."""
+    """The base of :class:`Grid` and :class:`Bins`, which read a number and refuse text."""
 
     kinds: ClassVar = {"truth": "truth", "whole": "real", "huge": "real", "real": "real"}
 
@@ -78,7 +78,7 @@ class Numbers(Coder):
 
     @abstractmethod
     def locate(self, number: nw.Expr) -> Any:
-        """The same inside an engine; what it makes of null and NaN does not matter."""
+        """Locate numbers inside an engine; the result for null and NaN is not used."""
 
     def expression(self, value: nw.Expr, dtype: Any) -> Any:
         nw = words(value)

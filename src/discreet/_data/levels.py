@@ -85,7 +85,7 @@ class Levels(Coder):
         return "case" if stripped.lower() in self.near[1] else None
 
     def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
-        """Of a typed column: what is compared, if it is missing, positions of levels, what the rest is."""
+        """Return the compared value of a typed column, if it is missing, its levels, and the code of others."""
         nw = words(value)
         numbers = self.domain.numbers
         if dtype in (nw.String, nw.Categorical, nw.Enum):

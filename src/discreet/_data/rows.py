@@ -56,7 +56,7 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
-    """How many records print as each text, missing ones left out: for levels that nobody declared.
+    """Count the records by their text, without missing ones, for levels that are not declared.
 
     What a record counts as depends on that record alone. None is an error, whatever it holds.
     """
@@ -86,7 +86,7 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
 def count_codes(
     data: Any, codes: range, column: str | None = None, *, other: int | None = None, strict: bool = True
 ) -> dict[int, int]:
-    """How many records have each code, by its position in a range too long to be listed.
+    """Count the records with each code, by its position in a range too long to be listed.
 
     A code is a whole number, or its text without leading zeros. Missing values are left out. Another value
     counts as ``other``; if that is None it is an error, or without ``strict`` left out too.

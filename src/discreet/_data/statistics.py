@@ -24,7 +24,7 @@ MOST_CELLS = 10**6
 
 
 class RecordBound(TypedDict, total=False):
-    """Whose records are counted, and how many: see :class:`Contribution`."""
+    """The bound on the records of one person: see :class:`Contribution`."""
 
     person: str | None
     per_person: int | None

@@ -1,4 +1,4 @@
-"""What a declaration makes of one record; and records that are Python values, looked at one by one."""
+"""The coding of records by a declaration, and the counting of records that are Python values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def words(of: Any) -> Any:
 
 
 class Coder(ABC):
-    """What is declared about one column: a whole number for each record, which depends on that record alone.
+    """The coding of one column: a whole number for each record, which depends on that record alone.
 
     Codes 0 … ``size`` − 1 are the declared places. ``invalid_code`` is the code of an undeclared value and
     ``missing_code`` that of a missing one: a declared place if they are mapped to one, else ``size`` and
@@ -127,7 +127,7 @@ class Tally:
         return cls(tuple(codes[:size]), codes[size + 1], codes[size], blank, case, private_size)
 
     def problems(self, coder: Coder) -> list[str]:
-        """How many records the declaration does not cover, and the way out."""
+        """Describe the records that the declaration does not cover, and what to do."""
         missing = 0 if coder.drops_missing else self.missing
         records = sum(self.counts) + missing + self.unknown
         if not (records or self.missing or self.private_size):  # those that are left out are there

@@ -53,7 +53,7 @@ class WeightGrid(Grid):
 
 @dataclass(frozen=True)
 class WeightedSums:
-    """Whole numbers from the records: all of them are private, except where n is public.
+    """Exact sums over the records, all of them private; n may be public.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ INTERVALS_NOTE = "The intervals account for sampling and for the noise of privac
 NOISE_NOTE = "The column noise is the part of the variance that privacy adds."
 """What a reader needs to know beside a table with that column."""
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
-"""What makes an answer, for its document."""
+"""The versions of the software that made an answer, for its document."""
 FIRST = "0.1.0"
 """The version of discreet that had other samplers of logistic regression."""
 LARGEST = 10**300
@@ -283,7 +283,7 @@ class Charged:
     """The base of what a ledger may have charged for."""
 
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
-    """What the ledger charged for it, where one did. Not a part of the release: the JSON does not hold it."""
+    """The ledger's receipt, if the answer was charged. It is not part of the release, nor of its JSON."""
 
 
 def cache_by_level(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
@@ -307,9 +307,9 @@ class Estimates(ABC):
     """
 
     label: ClassVar[str] = "name"
-    """What a row is: a value, a coefficient, a parameter."""
+    """The kind of a row: a value, a coefficient, a parameter."""
     variable: ClassVar[str] = "estimate"
-    """What ArviZ calls the numbers."""
+    """The name of the numbers in ArviZ."""
     plot_kind: ClassVar[str] = "intervals"
     """Which function of :mod:`discreet.plots` draws it."""
 
@@ -615,7 +615,7 @@ class Answer(Charged, Estimates):
 
     format: ClassVar[str]
     version: ClassVar[int] = 2
-    """Of the format: documents up to this version are read, later ones refused.
+    """The version of the format: documents up to this version are read, later ones refused.
 
     In version 1, of discreet 0.1.0 and 0.2.0, guarantees list less than they assume.
     """

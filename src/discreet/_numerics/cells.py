@@ -104,7 +104,7 @@ class Cells:
 
     @cached_property
     def _floor(self) -> FloatArray | float:
-        """How far below the top terms matter."""
+        """Return how far below the largest term the others still matter."""
         if self.law.singularity is None:
             return -TAIL
         tail = np.where(self.law.singularity[0] < 1, _GRADED_TAIL, TAIL)
@@ -128,7 +128,7 @@ class Cells:
 
     @property
     def extent(self) -> FloatArray:
-        """How long the windows are."""
+        """The lengths of the windows."""
         return np.asarray(self.last - self.first + 1)
 
     @cached_property

@@ -73,7 +73,7 @@ class Separable:
 
     offsets: tuple[int, ...]
     total: int
-    """What is left of the constraint after the offsets: Σ j = total."""
+    """The constraint after the offsets: Σ j = total."""
     tilted: tuple[Window, ...]
     dropped: float
     log_scale: float
@@ -82,7 +82,7 @@ class Separable:
     def of(
         cls, log_weights: Sequence[FloatArray], total: int, offsets: Sequence[int] | None = None
     ) -> Separable:
-        """From log-weights; −∞ is allowed. ``offsets`` may be Python ints of any size."""
+        """Build the distribution from log-weights; −∞ is allowed. ``offsets`` may be Python ints of any size."""
         starts = tuple(int(offset) for offset in (offsets or [0] * len(log_weights)))
         left = int(total) - sum(starts)
         arrays = [np.asarray(weights, dtype=np.float64)[: max(left, 0) + 1] for weights in log_weights]

@@ -106,7 +106,7 @@ class ExponentialLaws:
 
 
 class HellingerLaws(ExponentialLaws):
-    """The same for the Hellinger distance between Dirichlet posteriors."""
+    """Output distributions of the exponential mechanism of the Hellinger distance."""
 
     def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:
         super().__init__(neighbouring_rows(rows), candidate_distances(prior, rows), sharpness)

@@ -31,7 +31,7 @@ def log1mexp(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Noise(ABC):
-    """What separates a published value from the true count: independent for each cell."""
+    """The noise between a published value and the true count, independent for each cell."""
 
     scale: Any
     """One positive number, or one for each cell."""
@@ -87,13 +87,13 @@ class Noise(ABC):
         return np.floor(z)
 
     def reach(self, scale: FloatArray, nats: float) -> FloatArray:
-        """How far from z the true count may lie before P(z | x) has fallen by ``nats``."""
+        """Return the distance from z at which P(z | x) has fallen by ``nats``."""
         return np.ceil(nats * scale) + 1
 
     @property
     @abstractmethod
     def variance(self) -> Any:
-        """Of what was added to each cell; where it was clamped afterwards, before that."""
+        """The variance of the noise of each cell, before any clamping."""
 
     def log_normaliser(self, cells: int) -> float:
         """The excess of log P of ``cells`` cells together: 0 where cells are independent."""
@@ -107,7 +107,7 @@ class Noise(ABC):
         return np.broadcast_shapes(x.shape, self.scale.shape)
 
     def over(self, shape: tuple[int, ...]) -> Self:
-        """The same noise on an array of cells that is laid out flat."""
+        """Return this noise on a flattened array of cells."""
         if self.scale.ndim == 0 or len(shape) == 1:
             return self
         return replace(self, scale=np.broadcast_to(self.scale, shape).ravel())

@@ -161,7 +161,7 @@ class Sums:
         return self.mean((self.away - self.offset[self.local][:, None]) ** 2)
 
     def cumulants(self, orders: int) -> FloatArray:
-        """Of x − around: shape (orders, problems)."""
+        """The cumulants of x − around, with shape (orders, problems)."""
         gap = self.away - self.offset[self.local][:, None]
         moments, power = [np.ones(len(self)), np.zeros(len(self))], self.weight * gap
         for _ in range(2, orders + 1):
@@ -204,7 +204,7 @@ class Sums:
         return [law / law.sum() for law in masses]
 
     def rows(self, which: IntArray) -> FloatArray:
-        """The same for some problems, in the rows of an array, padded with zeros."""
+        """Return the probabilities of some problems as rows of an array, padded with zeros."""
         begin, real = self._bounds
         index = begin[which][:, None] + np.arange(int(self.lengths[which].max()))
         inside = index < begin[which + 1][:, None]

@@ -126,7 +126,7 @@ def composition(total: int, parts: int, source: Source) -> IntArray:
 
 
 def uniform_composition(n: int, k: int, source: Source) -> tuple[int, ...]:
-    """The same for few parts and any n: k − 1 bars in n + k − 1 places, one by one (Floyd's method)."""
+    """Draw a composition for few parts and any n: k − 1 bars in n + k − 1 places (Floyd's method)."""
     places = n + k - 1
     bars: set[int] = set()
     for j in range(places - k + 1, places):
@@ -267,7 +267,7 @@ def _likeliest_sum(k: int, rate: Fraction) -> int:
     """The m with the largest C(m + k − 1, k − 1) e^{−rate·m}: the least m with e^{−rate}(m + k) < m + 1."""
 
     def zero() -> Ball:
-        """Where both sides are equal, which no whole number is."""
+        """The point where both sides are equal, which is not a whole number."""
         ratio = _exponential(rate)
         return (k * ratio - 1) / (1 - ratio)
 

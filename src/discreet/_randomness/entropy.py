@@ -1,4 +1,4 @@
-"""Where randomness comes from: the operating system, or a seed for simulation that is not private."""
+"""Sources of randomness: the operating system, or a seed for simulations that are not private."""
 
 from __future__ import annotations
 

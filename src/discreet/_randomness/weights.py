@@ -91,7 +91,7 @@ class IntegerSeparable:
 
     @cached_property
     def floats(self) -> Separable:
-        """The same law in floating point: marginals, means, fast seeded samples."""
+        """The distribution in floating point: marginals, means, fast seeded samples."""
         logs = [np.log(np.array(values, dtype=np.float64)) for _, values in self.windows]
         return Separable.of(logs, self.total, [low for low, _ in self.windows])
 

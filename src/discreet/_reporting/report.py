@@ -53,11 +53,11 @@ class Meaning:
     """What an attacker who knows every other record can learn about one record."""
 
     right: int
-    """How often, in 100 times, they guess right between two equally plausible versions; rounded up."""
+    """How often in 100 the attacker guesses right between two equally plausible versions, rounded up."""
     factor: float | None
     """By how much odds can change; None where ε is not stated."""
     rest: str
-    """What they know."""
+    """What the attacker knows."""
 
     @property
     def sentence(self) -> str:

@@ -40,14 +40,14 @@ MAX_LABEL, MAX_TEXT = 200, 4000
 MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)
 MIN_PRIOR, MAX_PRIOR = 1e-3, 1e6
 MIN_DELTA = Fraction(1, 10**15)
-"""Of δ·n."""
+"""The smallest δ·n."""
 MAX_CELLS = 200
 """Combinations of the values of all columns that a question reads."""
 MAX_COLUMNS, MAX_NUMBERS, MAX_WHOLE = 20, 100, 10**6
 """Columns that a question names, numbers in one field, and a whole number."""
 MAX_OPTION = {"draws": 100, "order": 10_000}
 MAX_RATIO = 1e12
-"""Of two numbers of a question: doubles do not tell finer ones apart."""
+"""The largest ratio of two numbers of a question; doubles do not resolve finer differences."""
 MAX_CHOSEN_LEVELS, MAX_CHOSEN_N = 20, 1_000_000
 """For a mechanism that is chosen by name: up to here every one of them answers in seconds."""
 FIRST_EPSILON, FIRST_DELTA = "0.5", "1e-6"
@@ -423,7 +423,7 @@ def check_question(question: Question, schema: Schema) -> Request:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the fields of a page without a question hold, all as text, and its address."""
+    """The fields of a page without a question, all as text, and its address."""
 
     path: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""What a studio is started with, and what stands before every page: host, token, origin, size, headers."""
+"""The settings of a studio, and the checks before every page: host, token, origin, size, headers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class StudioSettings:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What the Host header may say: anything else is a name that somebody pointed at this machine."""
+        """The allowed values of the Host header; an attacker may point other names at this machine."""
         return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
 
     @property

@@ -81,7 +81,7 @@ class _Request:
     bound: BoundQuestion | None = None
     plan: str = ""
     answer: Answer | None = None
-    """Of a release without a ledger, so that a repeat is the same."""
+    """The answer of a release without a ledger, kept so that a repetition returns the same."""
 
     def stored_answer(self, form: ReleaseForm) -> Answer | None:
         """Return the answer, if there is one; refuse another question under the same id."""

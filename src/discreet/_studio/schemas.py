@@ -27,7 +27,7 @@ MAX_NAME = 200
 """Characters of the name of a column, of a value and of a label."""
 MAX_N, MAX_PER_PERSON = 10**12, 1000
 LARGEST_NUMBER, SMALLEST = 1e15, 1e-9
-"""Of the numbers of a schema or of a question: doubles do not tell finer ones apart."""
+"""The largest and, except for 0, the smallest number of a schema or question, in absolute value."""
 MAX_KEPT = 300
 """Schemas that a studio keeps; those used last."""
 MAX_LISTED, _SHOWN_VALUES = 20, 12
@@ -66,7 +66,7 @@ class KeptSchema:
 
     @property
     def title(self) -> str:
-        """Its name, and what tells it from another of the same name."""
+        """Its name, and what distinguishes it from others of the same name."""
         count = len(self.schema.columns)
         return f"{self.name} ({count} {'column' if count == 1 else 'columns'}, {size_text(self.schema)})"
 

@@ -1,4 +1,4 @@
-"""What all pages share: the running studio, how a page is rendered, and what an error looks like."""
+"""The parts that all pages share: the running studio, the rendering of a page, and errors."""
 
 from __future__ import annotations
 

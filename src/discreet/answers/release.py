@@ -113,9 +113,9 @@ class Release(Bridged, Answer):
     missing: Any = None
     """The levels that also hold undeclared and missing values, where such were mapped."""
     axes: Mapping[str, Sequence[Any]] | None = None
-    """Of a table of several columns: the levels of each; ``levels`` are its cells, the last axis fastest."""
+    """For a table of several columns, the levels of each; ``levels`` are its cells, the last axis fastest."""
     total_prior: tuple[float, float] | None = None
-    """Where the number of records is private: the range in which it was declared to be expected, if any."""
+    """If the number of records is private, the declared range in which it is expected, if any."""
     strength: tuple[float, float] | None = None
     """The range of the one unknown parameter of a symmetric prior, where that is inferred too."""
     column: str | None = None

@@ -54,7 +54,7 @@ class BetaPart:
 
 
 def trim(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
-    """Where each row first exceeds ``least`` times its maximum, and the rows from there on."""
+    """Return where each row first exceeds ``least`` times its maximum, and the rows from there on."""
     is_large = mass > least * mass.max(axis=1, keepdims=True)
     first = is_large.argmax(axis=1)
     length = int((mass.shape[1] - is_large[:, ::-1].argmax(axis=1) - first).max())

@@ -101,7 +101,7 @@ def beta_cdf(a: npt.ArrayLike, b: npt.ArrayLike, theta: npt.ArrayLike) -> FloatA
 
 @dataclass(frozen=True, repr=False)
 class _Conjugate(ABC):
-    """What Beta and Dirichlet share: updating by counts, and marking plug-in posteriors."""
+    """The base of Beta and Dirichlet: updating by counts, and marking plug-in posteriors."""
 
     plug_in: bool = field(default=False, compare=False, kw_only=True)
     """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""

@@ -1,4 +1,4 @@
-"""What a question, a family or a mechanism of your own is made of; ``docs/how-to/extending.md`` shows how."""
+"""The parts of a question, family or mechanism of your own; ``docs/how-to/extending.md`` shows how."""
 
 from __future__ import annotations
 

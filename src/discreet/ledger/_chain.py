@@ -22,11 +22,11 @@ from discreet.privacy.guarantee import Guarantee
 
 FORMAT_VERSION = 1
 ROOT = "0" * 64
-"""What the first entry has for the hash of the entry before it."""
+"""The previous hash of the first entry."""
 MAX_LINE_BYTES = 256 * 2**20
 """Bytes of one line of an export, which holds a whole result."""
 Scope: TypeAlias = tuple[Relation, str | None]
-"""Whom a dataset counts: the relation, and the column that identifies people."""
+"""The scope of a dataset: the relation, and the column that identifies people."""
 
 
 def canonical(value: Any) -> str:
@@ -138,7 +138,7 @@ _NESTED = (*_AMOUNTS, "plan", "guarantee")
 
 
 def _sound(read: Callable[[], Entry | None], row: Any, otherwise: str) -> Entry:
-    """What was read of a row; an error that names the row where that is nothing, or cannot be done."""
+    """Return the value read from a row, or raise an error that names the row."""
     try:
         entry = read()
     except (
@@ -245,7 +245,7 @@ def _is_paid(entry: Entry) -> bool:
 
 
 def _document(result: bytes) -> Mapping[str, Any] | None:
-    """What a result publishes, if it is a document."""
+    """Return the document that a result publishes, if it is one."""
     if not result.lstrip().startswith(b"{"):
         return None
     try:

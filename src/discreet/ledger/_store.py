@@ -330,7 +330,7 @@ class Store:
         return CorruptLedgerError(said)
 
     def _trouble(self, error: SQLAlchemyError) -> LedgerError:
-        """What went wrong, in our words: the driver's message may quote a statement or its values."""
+        """Describe an error without the driver's message, which may quote a statement or its values."""
         original = error.orig if isinstance(error, DBAPIError) else None
         code = getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or ""
         if not code and _REFUSED_AT_CONNECT.search(str(original)):
@@ -354,7 +354,7 @@ _TROUBLE = {
     "SQLITE_(CORRUPT|NOTADB)|XX00[12]": "is damaged or not a database; put it aside and restore a copy",
     "08|57P|^$": "cannot be reached: no server answers; check that it runs and that the address is right",
 }
-"""What codes of SQLite and PostgreSQL mean; the first that fits."""
+"""The meaning of error codes of SQLite and PostgreSQL; the first match counts."""
 
 # While a connection is being made PostgreSQL's driver has no code, only words. In another language they are
 # not matched; then the attempts go on until the timeout and the error says "cannot be reached".

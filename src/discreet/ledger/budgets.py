@@ -292,4 +292,4 @@ _UNITS = {
     ),
     "zcdp": ("ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have", _CHOOSE_ANOTHER_MECHANISM),
 }
-"""What the cap of a unit is in, and what to do with a guarantee that has no price in it."""
+"""For each unit of a cap, its description, and what to do with a guarantee that has no price in it."""

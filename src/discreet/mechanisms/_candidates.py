@@ -1,4 +1,4 @@
-"""What a conjugate family gives the exponential mechanism: candidates, neighbours, distances, sensitivities.
+"""Conjugate families for the exponential mechanism: candidates, neighbours, distances, sensitivities.
 
 The candidates are the posteriors of all datasets of n records, each named by its sufficient statistic: the
 counts of k levels (Dirichlet), or the total of n bounded whole numbers (Poisson with a Gamma prior; a normal

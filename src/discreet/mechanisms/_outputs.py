@@ -35,7 +35,7 @@ class Output:
 
     @property
     def first(self) -> tuple[int, ...]:
-        """What came out before any decoding."""
+        """The output before any decoding."""
         return self.counts if self.noisy is None else self.noisy
 
     def __eq__(self, other: object) -> bool:

@@ -64,13 +64,13 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     words: ClassVar[str] = ""
-    """What it does to the data, in a sentence for a reader of a report."""
+    """One sentence on what it does to the data, for readers of a report."""
     exchangeable: ClassVar[bool] = False
     """Whether relabelling levels of equal prior relabels the law: an audit then looks at fewer datasets."""
     keeps_noisy: ClassVar[bool] = False
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
-    """What it can be asked to protect; with add-remove it takes no n."""
+    """The relations that it supports; with add-remove it takes no n."""
     leaves_out: ClassVar[bool] = False
     """Whether one of its levels may hold the records that are left out: its noise must have no other total
     than n, so that the number of these can be summed over."""

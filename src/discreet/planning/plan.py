@@ -441,7 +441,7 @@ class Split:
 
     shares: tuple[BudgetShare, ...]
     epsilon: Fraction
-    """Of the whole budget, or what was left of it."""
+    """The whole budget, or what was left of it."""
 
     @property
     def questions(self) -> list[Mapping[str, Any]]:
@@ -485,7 +485,7 @@ class Split:
 DELTA_PARTS = 10
 """A question of a study that needs a δ and has none gets this part of the study's, as charges add up."""
 SPLIT_KEYS = ("epsilon", "within", "weight", "of", "guess")
-"""What a question of a study says beside its fields about its part of the budget."""
+"""The keys by which a question of a study states its part of the budget."""
 
 
 def split(

@@ -18,7 +18,7 @@ _LONGEST, _LARGEST_POWER, _DEEPEST = 1000, 1000, 300
 
 
 def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
-    """The same with numbers, variables, five operators and a few functions in it, and with bounded work.
+    """Check that a formula has only numbers, variables, five operators and a few functions, and bounded work.
 
     Numbers become floats, so that none grows without end; whole powers of a variable stay whole.
     """

@@ -1,4 +1,4 @@
-"""What public records buy for a posterior draw, before any private record is opened.
+"""The value of public records for a posterior draw, before any private record is opened.
 
 Public records enter the prior, η₀ + ΣS(public): they say something about θ, and private records stand out
 less from a prior that knows more. So with enough of them the posterior itself is private (``direct``), and
@@ -27,7 +27,7 @@ _SIMULATED_DRAWS = 16
 
 @dataclass(frozen=True)
 class PublicPlan:
-    """What public records like the typical ones buy for one private draw; made by :func:`plan_public`."""
+    """The value of typical public records for one private draw; made by :func:`plan_public`."""
 
     family: str
     n: int
@@ -138,7 +138,7 @@ def plan_public(
 
 
 def _record(model: Family, typical: Any) -> Natural:
-    """What one typical record adds."""
+    """Return what one typical record adds."""
     if model.records == "levels":
         statistic, number = typical, sum(typical)
     else:

@@ -1,4 +1,4 @@
-"""How a question is put to data: read once, priced, charged, answered; and asked again.
+"""Questions bound to data: the data are read once, the question is priced, charged and answered.
 
 A retry returns the stored document and opens no data.
 """

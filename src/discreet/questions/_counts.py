@@ -211,7 +211,7 @@ class WholeCountRequest(CountRequest):
     """Counts of all records, of which a person may have several."""
 
     axes: ClassVar[Mapping[str, Sequence[Any]] | None] = None
-    """Of a table: the levels of each column."""
+    """For a table, the levels of each column."""
     name: ClassVar[str | None] = None
     """The column that is counted, where it is one."""
 
@@ -322,7 +322,7 @@ class TableCounts(WholeCountRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class DerivedRequest(Request):
-    """What is computed from noisy counts, and costs what they cost."""
+    """A request for an answer computed from noisy counts, at their cost."""
 
     counts: CountRequest
 
@@ -401,11 +401,11 @@ class GroupCounts(CountRequest):
 
     @property
     def declared_size(self) -> tuple[int, ...] | None:
-        """Of each group; zeros where they are private."""
+        """The declared size of each group; zeros if sizes are private."""
         return (0,) * self.groups.k if self.schema.hides_size else self.sizes
 
     def planned_size(self, n: Any) -> int:
-        """Of the smallest group; groups of equal size where only the number of all records is known."""
+        """The size of the smallest group; groups are taken as equal if only the total is known."""
         if self.sizes is not None and any(self.sizes):
             return min(filter(None, self.sizes))
         return max(1, as_size(n) // self.groups.k)

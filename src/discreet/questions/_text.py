@@ -1,4 +1,4 @@
-"""How the values of a question are written as text, and read back: in options, forms and reports."""
+"""The text form of the values of questions, in options, forms and reports."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, an
 
 
 def plan_in_words(plan: Mapping[str, Any]) -> str:
-    """What was asked, in one line: a title, and the label and text of each parameter besides the price.
+    """Describe a plan in one line: a title, and the label and text of each parameter besides the price.
 
     A plan of 0.1.0, or of an unknown question, is described by the names of its fields.
     """

@@ -1,4 +1,4 @@
-"""How precise an answer is expected to be: what is guessed of the records, and the widths that follow."""
+"""Expected precision of answers: guesses about the records, and the widths that follow."""
 
 from __future__ import annotations
 

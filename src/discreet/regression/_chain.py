@@ -60,7 +60,7 @@ def checked_target(
 
 @dataclass(frozen=True)
 class DrawDesign:
-    """Everything the sampler may know besides the rows, and the guarantee of all draws together."""
+    """The public design: all that the sampler uses besides the rows, and the guarantee of all draws."""
 
     method: str
     sampler: str

@@ -12,7 +12,7 @@ from discreet.questions._asking import BoundQuestion
 from discreet.schema import Category, Number, Schema
 
 SIMULATED_RECORDS = 1000
-"""Where the schema declares no number of records."""
+"""The number of simulated records if the schema declares none."""
 _NOT_PRIVATE = Guarantee(None, basis="simulated records: not private, and about nobody")
 
 

@@ -1,4 +1,4 @@
-"""Why it can be believed: audits, enumerated once and remembered, and the gallery of reproduced figures."""
+"""The pages of evidence: audits, enumerated once and remembered, and the gallery of reproduced figures."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Exhibit:
 
 
 def exhibits(folder: Traversable | None) -> list[Exhibit]:
-    """What ``gallery.json`` lists and is there. Only listed pictures are served, each under its own name."""
+    """The existing pictures that ``gallery.json`` lists. Only these are served, each under its own name."""
     if folder is None:
         return []
 

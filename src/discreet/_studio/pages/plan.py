@@ -102,12 +102,12 @@ class PlanForm(ReleaseForm):
 
     @cached_property
     def guesses(self) -> dict[str, Any]:
-        """What is guessed of the records."""
+        """The guesses about the records."""
         with at_fault("guess"):
             return OPTIONS.read(self.guess[:MAX_TEXT], "Guesses") if self.guess else {}
 
     def width(self, epsilon: str | None = None) -> Plan:
-        """How precise it will be, at this ε or another."""
+        """Return the expected width at this ε or another."""
         _ = self.checked_request
         guesses = tuple(sorted(self.guesses.items()))
         with self.fields_named(), _guess_at_fault(self.guesses):
@@ -151,7 +151,7 @@ class PlanForm(ReleaseForm):
 
     @property
     def title(self) -> str:
-        """What is asked, in a line."""
+        """The question, in one line."""
         about = self.texts.get(self.asks.subject() or "", "")
         return f"{self.asks.title}: {', '.join(about.splitlines())[:80]}" if about else self.asks.title
 

@@ -162,5 +162,5 @@ class UnknownCurve(PosteriorCurve):
 
 
 def not_made(family: Family) -> InvalidInputError:
-    """What is said where something new is asked of such a family."""
+    """Return the error for a new request to such a family."""
     return InvalidInputError(f"family {family.name!r} is no longer offered; only its documents are read")
