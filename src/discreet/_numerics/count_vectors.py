@@ -82,7 +82,7 @@ class Separable:
     def of(
         cls, log_weights: Sequence[FloatArray], total: int, offsets: Sequence[int] | None = None
     ) -> Separable:
-        """Build the distribution from log-weights; −∞ is allowed. ``offsets`` may be Python ints of any size."""
+        """Build the distribution from log-weights, also −∞; ``offsets`` may be Python ints of any size."""
         starts = tuple(int(offset) for offset in (offsets or [0] * len(log_weights)))
         left = int(total) - sum(starts)
         arrays = [np.asarray(weights, dtype=np.float64)[: max(left, 0) + 1] for weights in log_weights]
