@@ -296,7 +296,7 @@ def _print_account(account: Account, as_json: bool, whole: Guarantee | None = No
             [
                 [
                     "together",
-                    f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}, if fixed beforehand",
+                    f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}, if prices were fixed first",
                 ]
             ]
             if together

@@ -362,7 +362,7 @@ class Release(Bridged, Answer):
         )
 
     def figure(self, level: float = 0.95) -> Figure:
-        """Return the densities to draw: noise-aware where these can be computed, beside the plug-in ones.
+        """Return the densities to draw: plug-in ones, and noise-aware ones if these can be computed.
 
         Parameters
         ----------

@@ -1069,7 +1069,7 @@ def add_scaled(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Na
 
 
 def clipped_words(bounds: Sequence[float] | None) -> str:
-    """Return how records are clipped, in words that follow those for the model.
+    """Describe how records are clipped, as the end of the sentence that describes the model.
 
     Parameters
     ----------
