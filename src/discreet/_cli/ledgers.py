@@ -296,7 +296,8 @@ def _print_account(account: Account, as_json: bool, whole: Guarantee | None = No
             [
                 [
                     "together",
-                    f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}, if prices were fixed first",
+                    f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}, "
+                    "if prices were fixed beforehand",
                 ]
             ]
             if together
