@@ -563,9 +563,7 @@ def check_names(columns: Any, parameter: str = "columns") -> tuple[str, ...]:
         shown = (
             "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
         )  # not its value, which may be private
-        raise InvalidInputError(
-            f"{parameter} must be names of columns, such as 'smoker', 'sex', not {shown}"
-        )
+        raise InvalidInputError(f"{parameter} must be names of columns, such as 'smoker', 'sex', not {shown}")
     if len(set(names)) < len(names):
         raise InvalidInputError("names a column twice", parameter=parameter, value=columns)
     return names
