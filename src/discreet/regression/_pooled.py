@@ -206,7 +206,7 @@ class PooledEstimates(Estimates):
             slopes = (f"{r.name} {with_interval(r.mean, r.low or 0.0, r.high or 0.0)}" for r in self.slopes())
             notes += (f"Change of the line for one more of: {'; '.join(slopes)}.",)
         return Words(
-            headline=f"{subject.what} within {len(self.groups)} groups, a hierarchical model",
+            headline=f"{subject.what} within {len(self.groups)} groups (hierarchical model)",
             name=f"{subject.what} within {len(self.groups)} pooled groups",
             notes=notes,
         )
