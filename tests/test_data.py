@@ -733,3 +733,13 @@ def test_no_data_frame_library_is_needed(tmp_path: Path) -> None:
         assert count_levels(numpy.array(["never", "former"]), domain) == (1, 1)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
+def test_many_levels_are_compared_in_blocks_where_no_join_can_be_made() -> None:
+    """A level with a separator in it keeps DuckDB from a join; each of the levels is still found."""
+    levels = (*(f"l{i}" for i in range(100)), "a\x1fb")
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (v VARCHAR)")
+    connection.executemany("INSERT INTO t VALUES (?)", [(level,) for level in (*levels, "l1", "other")])
+    counts = count_levels(connection.table("t"), Domain((*levels, "rest"), other="rest"), column="v")
+    assert counts == (1, 2, *[1] * 100)

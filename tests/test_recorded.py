@@ -7,12 +7,14 @@ claimed pays for, and everything published must be the same, byte by byte: it ma
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 import discreet
+from discreet.answers.weighted import SumsNoise
 from discreet.mechanisms.base import Mechanism
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -29,6 +31,7 @@ QUESTIONS = {
     "groups": discreet.Proportions("a", by="b", epsilon=1),
     "quantiles": discreet.Quantiles("age", (0.1, 0.5), epsilon=1),
     "quantiles of groups": discreet.Quantiles("age", (0.5,), by="b", epsilon=1),
+    "survival": discreet.Survival("age", "b", by="a", bins=(0, 30, 60, 100), epsilon=1),
     "network": discreet.Network({"a": ("b",)}, epsilon=1),
 }
 
@@ -84,5 +87,54 @@ def test_what_reaches_the_noise_is_all_that_is_seen(
     second = discreet.ask(neighbour, QUESTIONS[name], schema=schema)
     assert recorder.steps
     assert recorder.loss() <= first.guarantee.exact_epsilon == 1
+    assert second.to_json() == first.to_json()
+    assert str(second) == str(first)
+
+
+@pytest.mark.parametrize("n", [40, None])
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        discreet.Proportions("a", epsilon=1),
+        discreet.Proportions("a", by="b", epsilon=1),
+        discreet.Mean("age", epsilon=1),
+        discreet.Mean("age", by="b", epsilon=1),
+    ],
+    ids=["shares", "shares by group", "mean", "means by group"],
+)
+def test_what_reaches_the_noise_of_weighted_sums_is_all_that_is_seen(
+    question: Any, delta: str | None, n: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of Laplace noise distances over scales add up to ε at most; of Gaussian noise squares to μ²."""
+    data = {**PEOPLE, "w": [0.5, 1.0, 2.0, 9.0] * 10}
+    schema = discreet.Schema({**COLUMNS, "w": discreet.Weight(2)}, n=n)
+    if n is None:
+        neighbour = {column: values[:-1] for column, values in data.items()}
+    else:
+        neighbour = {column: [values[3], *values[1:]] for column, values in data.items()}
+    asked = replace(question, delta=delta)
+    steps: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
+    given: list[tuple[int, ...]] = []
+    whole = SumsNoise.add_to
+
+    def recorded(self: SumsNoise, sums: Any, name: str, source: Any) -> tuple[int, ...]:
+        if replaying:
+            given.append(tuple(sums))
+            return steps[len(given) - 1][2]
+        steps.append((name, tuple(sums), whole(self, sums, name, source)))
+        return steps[-1][2]
+
+    monkeypatch.setattr(SumsNoise, "add_to", recorded)
+    replaying = False
+    first = discreet.ask(data, asked, schema=schema)
+    replaying = True
+    second = discreet.ask(neighbour, asked, schema=schema)
+    loss = Fraction(0)
+    for (name, before, _), after in zip(steps, given, strict=True):
+        power = 1 if delta is None else 2
+        moved = sum(abs(x - y) ** power for x, y in zip(before, after, strict=True))
+        loss += moved / first.noise.size(name)
+    assert 0 < loss <= (1 if delta is None else first.noise.mu_squared)
     assert second.to_json() == first.to_json()
     assert str(second) == str(first)
