@@ -43,13 +43,19 @@ def stored(path: Path, rows: Sequence[Sequence[Any]] = ROWS, declared: str = "a 
     return f"sqlite:///{path}#t"
 
 
+NUMBERS = ("sum", "bins", "bins of quantiles", "mean", "means by group", "regression", "weighted mean")
+
+
 @pytest.mark.parametrize("question", [*independence.ONE, *independence.TWO])
 def test_every_question_is_answered_as_from_a_table_in_memory(question: str, tmp_path: Path) -> None:
-    numbers = {"sum of whole numbers": [0.0, 1.0, 2.0, None, math.inf, 5.0]}
-    columns = {"a": [row[0] for row in ROWS], "b": [row[1] for row in ROWS]}
-    if question in ("sum", "bins", "mean", "means by group", "regression"):
-        columns = {"a": [0.5, 1.0, 2.0, None, math.inf, 1.5], "b": [0.5, 1.0, 0.0, 2.0, 1.0, None]}
-    columns["a"] = numbers.get(question, columns["a"])
+    texts, numbers = [row[0] for row in ROWS], [0.5, 1.0, 2.0, None, math.inf, 1.5]
+    columns: dict[str, list[Any]] = {"a": texts, "b": [row[1] for row in ROWS]}
+    if question in NUMBERS:
+        columns = {"a": numbers, "b": [0.5, 1.0, 0.0, 2.0, 1.0, None]}
+    elif question in ("survival", "weighted shares"):
+        columns = {"a": numbers, "b": texts}
+    elif question == "sum of whole numbers":
+        columns["a"] = [0.0, 1.0, 2.0, None, math.inf, 5.0]
     there = stored(tmp_path / "t.db", list(zip(*columns.values(), strict=True)), "a, b")
     ask = {**independence.ONE, **independence.TWO}[question]
     more = {"column": "a"} if question in independence.ONE else {}
@@ -191,12 +197,12 @@ def test_text_is_the_same_however_a_file_stores_it(encoding: str, tmp_path: Path
     ("data", "error", "said"),
     [
         ("sqlite:///{0}/none.db#t", FileError, "there is no such file"),
-        ("sqlite:///{0}/t.db", InvalidInputError, "no table of it"),
+        ("sqlite:///{0}/t.db", InvalidInputError, "no table"),
         ("sqlite:///{0}/t.db#u", InvalidInputError, "OperationalError; details withheld"),
         ("sqlite:///{0}/t.db#SELECT S3CRET FROM t", InvalidInputError, "details withheld"),
         ("postgresql://u:S3CRET@127.0.0.1:1/d?sslpassword=S3CRET#t", InvalidInputError, "cannot be opened"),
-        ("mysql://u:S3CRET@127.0.0.1/d#t", InvalidInputError, "'mysql' names no database"),
-        ("s3://S3CRET/t.parquet#t", InvalidInputError, "'s3' names no database"),
+        ("mysql://u:S3CRET@127.0.0.1/d#t", InvalidInputError, "'mysql' is not a supported database"),
+        ("s3://S3CRET/t.parquet#t", InvalidInputError, "'s3' is not a supported database"),
         ("postgresql://u:S3CRET@h:port/d#t", InvalidInputError, "not the address"),
     ],
 )
