@@ -321,6 +321,14 @@ def test_weights_that_were_cut_are_counted_and_warned_about() -> None:
     assert "Effective number of records (Kish)" in loud.summary()
 
 
+@pytest.mark.parametrize(("epsilon", "hidden"), [(0.02, True), (5, False)])
+def test_shares_whose_size_the_noise_hides_are_named(epsilon: float, hidden: bool) -> None:
+    data = survey() | {"answer": ["a"] * 1996 + ["b"] * 4}
+    request: Any = discreet.Proportions("answer", epsilon=epsilon).request(Schema(COLUMNS, n=2000))
+    answer = request.answer(request.read(pd.DataFrame(data)), SeededEntropy(2))
+    assert any("noise hides how near" in text for text in answer.warnings) is hidden
+
+
 @pytest.mark.parametrize("about", [{"n": 2000}, {}, {"n": "public", "strata": "h"}])
 @pytest.mark.parametrize("delta", [None, "1e-6"])
 def test_an_answer_is_what_its_document_says(about: dict[str, Any], delta: str | None) -> None:

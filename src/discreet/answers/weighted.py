@@ -56,6 +56,8 @@ _EXTRA = Fraction(1, 20)
 """Parts of the privacy budget: of the squares together, without and with strata, and of each further sum. The
 totals have the rest."""
 _DRAWS = 4000
+_HIDDEN = 0.9
+"""The part of a share's variance that is noise, above which the prior decides about shares near 0 or 1."""
 _READING = (
     "These are weighted estimates: each record stands for as many people as its weight says. The intervals "
     "account for the sampling design that was declared and for the noise of privacy. The weights are taken "
@@ -571,14 +573,25 @@ class Weighted(Answer):
     @property
     def warnings(self) -> tuple[str, ...]:
         number, low, high = self.cut()
-        if not low:
-            return ()
-        of = "" if self.n is None else f" of {self.n:,}"
-        return (
-            f"about {number:,.0f} ({low:,.0f} to {high:,.0f}){of} weights in {self.design.weight!r} were cut "
-            f"to {self.design.most:g}: people with large weights count for less than they should; declare a "
-            "larger Weight(most) next time",
-        )
+        found = []
+        if low:
+            of = "" if self.n is None else f" of {self.n:,}"
+            found.append(
+                f"about {number:,.0f} ({low:,.0f} to {high:,.0f}){of} weights in {self.design.weight!r} were "
+                f"cut to {self.design.most:g}: people with large weights count for less than they should; "
+                "declare a larger Weight(most) next time"
+            )
+        hidden = [
+            row.name
+            for row in self.rows()
+            if row.share and min(row.mean, 1 - row.mean) < 3 * (row.sd or 0) and (row.noise or 0) > _HIDDEN
+        ]
+        if hidden:
+            found.append(
+                f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; only the other end "
+                "of their intervals tells something, unless all shares are as likely beforehand"
+            )
+        return tuple(found)
 
     def words(self) -> Words:
         """Describe what was estimated, from which design."""
