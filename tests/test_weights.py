@@ -245,8 +245,11 @@ def test_squares_around_means_move_as_far_as_is_said(kind: str) -> None:
 
 
 def test_squares_are_around_the_means_of_strata() -> None:
+    """Also the means of a stratum in which some did not answer: its size is that of all."""
     data = survey(300)
-    request: Any = discreet.Proportions("answer", epsilon=1).request(Schema(COLUMNS, n=300, strata="h"))
+    data["answer"][::7] = [None] * 43
+    columns = {**COLUMNS, "answer": Category(["a", "b", "c"], missing="exclude")}
+    request: Any = discreet.Proportions("answer", epsilon=1).request(Schema(columns, n=300, strata="h"))
     sums = request.read(pd.DataFrame(data))
     grid = np.floor(np.array(data["w"]) / 2 * 40_000 + 0.5)
     x = grid[:, None] * (np.array(data["answer"])[:, None] == np.array(["a", "b", "c"]))

@@ -588,8 +588,8 @@ class Weighted(Answer):
         ]
         if hidden:
             found.append(
-                f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; only the other end "
-                "of their intervals tells something, unless all shares are as likely beforehand"
+                f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; only the other "
+                "end of their intervals tells something, unless all shares are as likely beforehand"
             )
         return tuple(found)
 
