@@ -296,13 +296,13 @@ def test_replay_on_neighbours(
 
 def test_replay_finds_a_planted_n(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen(monkeypatch, (19, 11, -1))
-    real = Geometric._output
+    real = Geometric._noisy
 
     def telling(self: Any, counts: Any, source: Any) -> Any:
         warnings.warn(f"{sum(counts)} records", stacklevel=2)
         return real(self, counts, source)
 
-    monkeypatch.setattr(Geometric, "_output", telling)
+    monkeypatch.setattr(Geometric, "_noisy", telling)
     one, other = (replayed(tmp_path / name, ["no"] * size, []) for name, size in (("a", 5), ("b", 6)))
     assert one != other
 

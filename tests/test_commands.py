@@ -21,14 +21,15 @@ from typer.main import get_command
 
 import discreet
 from discreet._cli import app, main
-from discreet._documents.answer import Answer, Row, Table, Words, load_answer
+from discreet._documents.answer import Answer, load_answer
+from discreet._documents.parts import Row, Table, Words
 from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS, SENTENCES
 from discreet.mechanisms.independent import LSHist
 from discreet.posterior_sampling.families.rates import Poisson
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._request import PricedRequest, Request
-from discreet.questions._text import FLAG, NAMES, TEXT, WHOLE, plan_in_words
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import FLAG, NAMES, TEXT, WHOLE, optional, parameter, plan_in_words
+from discreet.questions.base import Question
 from discreet.schema import Schema
 
 WRITTEN = Path(__file__).parent / "fixtures" / "0.1.0"
@@ -99,7 +100,7 @@ class Total(Answer):
         guarantee = Guarantee.from_dict(content["guarantee"])
         return cls(str(content["column"]), int(content["value"]), Fraction(content["noise"]), guarantee)
 
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         return [Row(self.column, self.value, low=self.value - 1, high=self.value + 1)]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> Any:

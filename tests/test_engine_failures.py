@@ -28,7 +28,8 @@ from discreet._data import (
     rows,
     sql,
 )
-from discreet._data.withheld import fetch, ours, redact_errors
+from discreet._data.guard import redact_errors
+from discreet._data.withheld import fetch, ours
 from discreet._declarations import Domain
 from discreet._randomness.entropy import SeededEntropy
 from discreet._studio.shell import problem

@@ -12,7 +12,7 @@ import pytest
 
 import discreet
 import shorthand
-from discreet._data.withheld import redact_errors
+from discreet._data.guard import redact_errors
 from discreet._declarations import Relation
 from discreet.distributions.law import PlugInInterval
 from discreet.errors import DataError, GuaranteeMismatchError, InvalidInputError, UnknownDatasetError

@@ -23,7 +23,7 @@ from discreet._declarations import (
 )
 from discreet._documents.answer import Answer, load_answer
 from discreet._documents.base import checksum
-from discreet._numerics.summation import climb
+from discreet._numerics.cells import climb
 from discreet._registry import DOCUMENTS
 from discreet.errors import CorruptLedgerError, CorruptReleaseError, DiscreetError, InvalidInputError
 from discreet.regression._newton.fit import Regression

@@ -19,10 +19,10 @@ from discreet._inference._likelihoods.models import (
     PoissonCells,
 )
 from discreet._numerics import noises
+from discreet._numerics.cells import GivenTotal
 from discreet._numerics.count_vectors import Separable
 from discreet._numerics.log_gamma import log_rising
 from discreet._numerics.summation import gauss_rule
-from discreet.distributions._given_total import GivenTotal
 from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms import mechanism
 

@@ -14,14 +14,13 @@ import discreet
 import shorthand
 from discreet._inference.add_remove import LogUniform
 from discreet._inference.noise_aware import MixedShares, noise_aware
-from discreet._numerics.cells import Cells
+from discreet._numerics.cells import Cells, GivenTotal
 from discreet._numerics.count_vectors import Separable, compositions
 from discreet._numerics.counts import RisingLaw
 from discreet._numerics.log_gamma import log_rising
 from discreet._numerics.noises import DiscreteLaplace, LatticeNoise, RoundedGaussian
 from discreet.answers.release import Release
 from discreet.distributions._beta_rows import BetaPart, mean_and_deviation, quantiles
-from discreet.distributions._given_total import GivenTotal
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import NoiseAware
 from statistical.goodness import ALPHA, chi_square

@@ -78,9 +78,8 @@ def test_lattice(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked()
     monkeypatch.setattr(lattice, "lattice_noise", asked)
     m = discreet.mechanism("lattice", prior=(1,) * k, n=sum(COUNTS[:k]), epsilon="1/3")
-    output = m._output(COUNTS[:k], None)  # type: ignore[arg-type]
-    assert output.noisy is not None
-    assert [z - c for z, c in zip(output.noisy, COUNTS, strict=False)] == list(range(100, 100 + k))
+    output = m._noisy(COUNTS[:k], None)  # type: ignore[arg-type]
+    assert [z - c for z, c in zip(output, COUNTS, strict=False)] == list(range(100, 100 + k))
     assert asked.calls == [(k, Fraction(1, 3))]
 
 

@@ -47,8 +47,8 @@ def binomial(n: int, p: float, around: float) -> summation.Sums:
     from scipy.stats import binom
 
     panels = summation.cut([np.array([0.0]), np.array([n + 1.0])], whole=True)
-    terms = lambda x, which: binom.logpmf(np.minimum(x, n), n, p)  # noqa: E731
-    return summation.evaluate(terms, panels, np.array([around]))
+    x = panels.nodes
+    return summation.Sums.of(panels, x, binom.logpmf(np.minimum(x, n), n, p), np.array([around]))
 
 
 def test_moments_about_any_point_are_those_of_the_distribution() -> None:

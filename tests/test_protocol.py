@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet._documents.answer import Answer, Estimates, Row, decimals, with_interval, written
+from discreet._documents.answer import Answer, Estimates
+from discreet._documents.parts import Row, decimals, with_interval, written
 from discreet._interop import Bridged
 from discreet._registry import DOCUMENTS
 from discreet.errors import InvalidInputError
@@ -335,11 +336,11 @@ def test_numbers_are_written_with_two_digits_of_their_error() -> None:
 
 def test_the_base_class_answers_what_a_kind_lacks() -> None:
     class Bare(Estimates):
-        def rows(self, level: float = 0.95) -> list[Row]:
+        def _rows(self, level: float) -> list[Row]:
             return [Row("a", 1.0), Row("b", 2.0, 1.0, 0.0, 4.0)]
 
         def words(self) -> Any:
-            from discreet._documents.answer import Words
+            from discreet._documents.parts import Words
 
             return Words("Two numbers", "two numbers")
 

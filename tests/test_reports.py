@@ -15,7 +15,7 @@ import pytest
 
 import discreet
 import shorthand
-from discreet._documents.answer import INTERVALS_NOTE, NOISE_NOTE, with_interval
+from discreet._documents.parts import INTERVALS_NOTE, NOISE_NOTE, with_interval
 from discreet._registry import MECHANISMS
 from discreet._reporting.figures import _ticks
 from discreet._reporting.report import meaning, report

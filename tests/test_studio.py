@@ -33,7 +33,8 @@ import discreet
 from discreet._cli import main
 from discreet._declarations import Relation
 from discreet._documents.answer import Answer as Released
-from discreet._documents.answer import Row, Words, load_answer
+from discreet._documents.answer import load_answer
+from discreet._documents.parts import Row, Words
 from discreet._registry import DOCUMENTS, QUESTIONS
 from discreet._studio.app import bind_port, create_app, make_server
 from discreet._studio.forms import ReleaseForm
@@ -48,8 +49,8 @@ from discreet.answers.release import Release
 from discreet.errors import GuaranteeMismatchError, InvalidInputError, RequestConflictError
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._request import PricedRequest, Request
-from discreet.questions._text import NUMBER, TEXT
-from discreet.questions.base import Question, parameter
+from discreet.questions._text import NUMBER, TEXT, parameter
+from discreet.questions.base import Question
 from discreet.schema import Schema
 from workbooks import workbook
 
@@ -940,9 +941,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
     made = load_answer(stored)
     assert made.words().headline in shown
     assert str(made.guarantee) in shown
-    screen = made.screen()
-    seen = screen is not None and not made.tables_hold_rows
-    for table in (*([screen] if seen else []), *made.tables()):
+    for table in filter(None, (made.page().screen, *made.tables())):
         assert all(f">{text}</t" in shown for row in (table.header, *table.cells) for text in row)
     if "delta" in fields:
         assert "at most δ = 1e-6" in shown
@@ -1184,7 +1183,7 @@ class Greeting(Released):
     def cost(self) -> Guarantee:
         return Guarantee(Fraction(1, 8))
 
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         return [Row(f"row {i}", i, 1.0, i - 1.0, i + 1.0) for i in range(12)]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> Any:

@@ -769,8 +769,8 @@ def test_report_holds_released_values_only(folder: Path, monkeypatch: pytest.Mon
     """The same released counts from other data: the report is the same, byte for byte."""
     monkeypatch.setattr(
         discreet.mechanisms.lattice.Lattice,
-        "_output",
-        lambda self, counts, source: discreet.mechanisms.Output((40, 40, 40), (40, 40, 40)),
+        "_noisy",
+        lambda self, counts, source: (40, 40, 40),
     )
     one, two = (
         shorthand.shares(

@@ -24,9 +24,9 @@ from discreet._cli import app
 from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
 from discreet._declarations import Domain
 from discreet._inference.noise_aware import MixedShares, Respondents, noise_aware
+from discreet._numerics.cells import GivenTotal
 from discreet._numerics.noises import DiscreteLaplace
 from discreet.answers.release import Release
-from discreet.distributions._given_total import GivenTotal
 from discreet.errors import DataError, InvalidInputError
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.independent import GaussianCounts, Geometric
@@ -279,7 +279,7 @@ class Frozen:
         self.kept: dict[Any, Any] = {}
         self.rounds: dict[str, int] = {}
         for made in (Lattice, Geometric, GaussianCounts):
-            monkeypatch.setattr(made, "_output", self._first(made._output))
+            monkeypatch.setattr(made, "_noisy", self._first(made._noisy))
         monkeypatch.setattr(PosteriorSampler, "release", self._first(PosteriorSampler.release))
         monkeypatch.setattr(means.MeanDesign, "answer", self._first(means.MeanDesign.answer))
         real = add_noise

@@ -207,7 +207,7 @@ def test_several_files_and_folders_say_no_more(tmp_path: Path) -> None:
 
 
 def test_whatever_is_raised_leaves_without_what_it_says() -> None:
-    from discreet._data.withheld import redact_errors
+    from discreet._data.guard import redact_errors
 
     class PanicException(BaseException):
         pass

@@ -275,8 +275,10 @@ def _as_truth(level: Any) -> bool | None:
     return bool(level) if isinstance(level, numbers.Real | Decimal) and level in (0, 1) else None
 
 
-def as_epsilon(value: EpsilonLike, name: str = "epsilon") -> Fraction:
+def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
     """Return the privacy budget as an exact rational; a float means the decimal number that it prints as."""
+    if value is None:
+        raise InvalidInputError(f"is missing: give the privacy budget, such as {name}=0.5", parameter=name)
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
         raise InvalidInputError(
             "must be a number, a string such as '0.8' or '4/5', or a Fraction", parameter=name, value=value

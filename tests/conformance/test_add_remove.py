@@ -103,7 +103,7 @@ def test_released_counts_are_counts_where_all_noisy_ones_are_negative() -> None:
 def test_noise_that_is_replayed_moves_with_the_data_and_with_nothing_else() -> None:
     """The same noise on neighbours: outputs differ by the record, in one place."""
     m = geometric((1.0,) * 40, "0.5")
-    outputs = [m._output(counts, SeededEntropy(5)).noisy for counts in ((0,) * 40, (0,) * 39 + (1,))]
+    outputs = [m._noisy(counts, SeededEntropy(5)) for counts in ((0,) * 40, (0,) * 39 + (1,))]
     assert np.flatnonzero(np.array(outputs[1]) - np.array(outputs[0])).tolist() == [39]
 
 
@@ -112,7 +112,7 @@ def test_draws_of_geometric_follow_its_law(epsilon: str) -> None:
     m = geometric((1.0,) * 200, epsilon)
     source = SeededEntropy(8)
     counts = (3,) * 200
-    drawn = np.array([m._output(counts, source).noisy for _ in range(200)]).ravel()
+    drawn = np.array([m._noisy(counts, source) for _ in range(200)]).ravel()
     top = 3 + math.ceil(8 / float(epsilon))
     observed = np.bincount(np.clip(drawn, 0, top), minlength=top + 1)
     law = np.exp(m.clipped_law(3, top))

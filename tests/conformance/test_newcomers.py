@@ -21,7 +21,8 @@ import pytest
 import discreet
 from discreet._cli import main
 from discreet._data import clipped_sum
-from discreet._documents.answer import Answer, Row, Words, load_answer
+from discreet._documents.answer import Answer, load_answer
+from discreet._documents.parts import Row, Words
 from discreet._numerics.count_vectors import compositions
 from discreet._randomness.bulk import uniform_composition
 from discreet._randomness.entropy import private_source
@@ -29,15 +30,14 @@ from discreet._randomness.integers import discrete_laplace
 from discreet._registry import DOCUMENTS, FAMILIES, MECHANISMS, QUESTIONS
 from discreet.answers.release import Release
 from discreet.errors import InvalidInputError
-from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 from discreet.posterior_sampling.families.means import GaussianMean
 from discreet.posterior_sampling.family import Family
 from discreet.posterior_sampling.sample import Sample
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._request import PricedRequest, Request
-from discreet.questions._text import NUMBER, TEXT
-from discreet.questions.base import Question, parameter
+from discreet.questions._text import NUMBER, TEXT, parameter
+from discreet.questions.base import Question
 from discreet.schema import _toml
 from discreet.study.study import run_study
 from test_studio import running, sent_by
@@ -126,8 +126,8 @@ def blind() -> Iterator[type[Mechanism]]:
         def noise_scale(self) -> float:
             return self.n / 2
 
-        def _output(self, counts: tuple[int, ...], source: Any) -> Output:
-            return Output(uniform_composition(self.n, self.k, source))
+        def _output(self, counts: tuple[int, ...], source: Any) -> tuple[int, ...]:
+            return uniform_composition(self.n, self.k, source)
 
         def _log_pmf(self, counts: tuple[int, ...]) -> tuple[Any, Any]:
             rows = compositions(self.n, self.k)
@@ -261,7 +261,7 @@ class Number(Answer):
     def cost(self) -> Guarantee:
         return Guarantee(self.noise, basis="theorem: geometric noise")
 
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         reach = math.ceil(-math.log(1 - level) / self.guarantee.epsilon)
         return [Row(f"above {self.limit:g}", self.value, None, self.value - reach, self.value + reach)]
 

@@ -33,7 +33,7 @@ def one_fit(case: Case, n: int, factor: Fraction = Fraction(1)) -> list[tuple[fl
     counts = spread(n, claimed.k)
     # A stream of its own for every case: fits that are pooled must be independent.
     source = SeededEntropy(zlib.crc32(f"{case}/{n}/{factor}".encode()))
-    runs = [used._output(counts, source) for _ in range(DRAWS)]
+    runs = [used._draw_output(counts, source) for _ in range(DRAWS)]
     drawn = [run.counts for run in runs]
     if isinstance(claimed, Lattice):
         # The decoder is public and belongs to the claim; what may be wrong is the noise.

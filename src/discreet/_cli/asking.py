@@ -40,7 +40,8 @@ from discreet._text import nearest
 from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from discreet.questions.base import Parameter, Question
+    from discreet.questions._text import Parameter
+    from discreet.questions.base import Question
 
 _REPEATS_COST_AGAIN = """Every run spends epsilon again, so a second run for a nicer answer costs twice. With
 --dataset and --ledger the charge is recorded, or refused when the budget does not allow it."""

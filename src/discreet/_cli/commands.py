@@ -7,7 +7,6 @@ import json
 import sys
 import tomllib
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -276,7 +275,7 @@ def _with_receipt(answer: Any, text: str, url: str) -> Any:
             "the ledger does not hold this release: it was not charged there, or the document was changed. "
             "Without --ledger the report is made without a receipt"
         )
-    return replace(answer, receipt=receipt)
+    return answer.with_receipt(receipt)
 
 
 # ---- without data ------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ from discreet._data import engines, files, rows, statistics
 from discreet._data.files import FORMATS as FORMATS
 from discreet._data.files import Glob as Glob
 from discreet._data.grids import ClippedSum as ClippedSum
+from discreet._data.guard import redact_errors
 from discreet._data.statistics import Contribution as Contribution
 from discreet._data.values import Tally as Tally
 from discreet._data.values import is_database as is_database
-from discreet._data.withheld import redact_errors
 
 # The door: whatever is called from outside goes through here, and no engine's words come back.
 as_frame = redact_errors(engines.as_frame)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from discreet._data.engines import cells_of_people
 from discreet._data.files import open_columns
 from discreet._data.grids import Grid
+from discreet._data.guard import redact_errors
 from discreet._data.statistics import Contribution, RecordBound, counted_cells
 from discreet._data.values import Coder, words
-from discreet._data.withheld import redact_errors
 from discreet._declarations import Domain, steps_between
 from discreet.errors import InvalidInputError
 

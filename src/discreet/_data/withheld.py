@@ -1,7 +1,7 @@
-"""The one way to an engine: whatever it says when it fails is withheld, because it often quotes a record.
+"""What an engine says when it fails is withheld, because it often quotes a record.
 
-Every function at the door of this room is :func:`withheld`. What leaves by an exception is one of ours,
-and nothing hangs behind it: no cause, no context, no note, no frame of an engine.
+What leaves by an exception is one of ours, and nothing hangs behind it: no cause, no context, no note, no
+frame of an engine. Every function at the door of this room is guarded (:mod:`discreet._data.guard`).
 
 Here alone it is decided whose failure it is. Data that an engine cannot read are an :class:`EngineError`. An
 error of the engine's own is an :class:`EngineFailure`, which says nothing of the data; a call that opened
@@ -10,18 +10,16 @@ DuckDB itself is made once more then, on a new connection.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import logging
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from discreet._typing import Arguments, Result
 from discreet.errors import DataError, DiscreetError, EngineFailure
 
 if TYPE_CHECKING:
@@ -48,40 +46,6 @@ class EngineError(DataError):
 
     kind: str = ""
     line: int | None = None
-
-
-def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Wrap a function so that errors of an engine show only their name, never data.
-
-    Where DuckDB fails by itself and was opened in this call, the call is made a second time: it opens the
-    same files or tables in memory again. What was open before, such as a relation of the caller's, is not
-    read twice: it may give its records only once.
-    """
-
-    @functools.wraps(function)
-    def _guarded_call(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        again = False
-        while True:
-            before = connections()
-            try:
-                with _silent_spark():
-                    return function(*arguments, **options)
-            except BaseException as error:
-                # Polars panics are no Exception; an interrupt is no engine's.
-                if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                    raise
-                failure = ours(error)
-            if again or not may_be_repeated(failure) or connections() == before:
-                break
-            again = True
-        if again and isinstance(failure, EngineFailure):
-            failure = failed(failure.engine, failure.kind, failure.where, twice=True)
-        # Out here, where no exception is being handled, nothing becomes the context of this one: whoever
-        # logs the whole chain would log what the engine said of a record, which ``from None`` only hides.
-        failure.__cause__ = failure.__context__ = None
-        raise failure.with_traceback(None)
-
-    return _guarded_call
 
 
 def connections() -> int:
@@ -114,6 +78,23 @@ def ours(error: BaseException) -> DiscreetError:
     return bare
 
 
+def caught(error: BaseException) -> DiscreetError:
+    """Return our error for one that was caught; an interrupt, which is no engine's, is raised again."""
+    # Polars panics are no Exception.
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+    return ours(error)
+
+
+def bare(failure: DiscreetError) -> DiscreetError:
+    """Return an error without cause, context and frames; it must be raised where no other is handled.
+
+    Whoever logs the whole chain would log what the engine said of a record, which ``from None`` only hides.
+    """
+    failure.__cause__ = failure.__context__ = None
+    return failure.with_traceback(None)
+
+
 def _is_internal_to_spark(error: BaseException) -> bool:
     """Spark tells its own errors by a condition, which PySpark 3 calls a class."""
     condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
@@ -140,7 +121,7 @@ def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> E
 
 
 @contextmanager
-def _silent_spark() -> Iterator[None]:
+def silent_spark() -> Iterator[None]:
     """Silence the log of PySpark in this thread, because it quotes records in the errors that it logs."""
     if "pyspark" not in sys.modules or importlib.util.find_spec("pyspark.logger") is None:
         yield  # PySpark 3 has no such log
@@ -175,9 +156,17 @@ def connect() -> Any:
     return connection
 
 
-@redact_errors
 def fetch(aggregate: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
     """The rows of a frame, which an engine computes here and now."""
+    try:
+        with silent_spark():
+            return _rows_of(aggregate)
+    except BaseException as error:
+        failure = caught(error)
+    raise bare(failure)
+
+
+def _rows_of(aggregate: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
     native = aggregate.to_native()
     # DuckDB and Spark hand over rows themselves: narwhals would go through pyarrow, which need not be there.
     if aggregate.implementation.is_duckdb():

@@ -1,6 +1,6 @@
 """The base of every kind of answer.
 
-A kind of answer supplies its numbers with intervals (``rows``), draws from its posterior (``draws``) and its
+A kind of answer supplies its numbers with intervals (``_rows``), draws from its posterior (``draws``) and its
 texts (``words``). Means, intervals, tables, plots and documents are computed from these, here and once, so
 the terminal, the report, notebooks and the studio treat all kinds alike.
 """
@@ -10,272 +10,53 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from discreet._declarations import as_probability
 from discreet._documents.base import checksum, format_of, read_versioned, write_document
+from discreet._documents.parts import MAX_PRINTED_ROWS, NOISE_NOTE, Figure, Row, Table, Words, columns_of
 from discreet._html import card, paragraph, table
 from discreet._interop import bridge, inference_data
 from discreet._json import fields_as_json
 from discreet._registry import DOCUMENTS
-from discreet._text import align_columns, printable, wrap_lines
+from discreet._text import printable, wrap_lines
 from discreet._typing import FloatArray
-from discreet._version import __version__
-from discreet.errors import CorruptReleaseError, DiscreetError, FileError, InvalidInputError, TooLargeError
+from discreet.errors import (
+    CorruptReleaseError,
+    DiscreetError,
+    FileError,
+    InvalidInputError,
+    NotPrivateError,
+    TooLargeError,
+)
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
 
-T = TypeVar("T")
-MAX_PRINTED_ROWS, _MAX_VALUES_BESIDE = 40, 8
-"""How many rows of an answer are printed at most, and how many values of a group side by side."""
-_SD_PER_INTERVAL_WIDTH = 0.25
-"""About one standard deviation, as a part of the width of an interval."""
-INTERVALS_NOTE = "The intervals account for sampling and for the noise of privacy."
-"""What every answer with intervals says about them."""
-NOISE_NOTE = "The column noise is the part of the variance that privacy adds."
-"""What a reader needs to know beside a table with that column."""
-VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
-"""The versions of the software that made an answer, for its document."""
-FIRST = "0.1.0"
-"""The version of discreet that had other samplers of logistic regression."""
-LARGEST = 10**300
-"""No count of a document is larger: it has a float."""
-
 
 @dataclass(frozen=True)
-class Row:
-    """One number of an answer: its name, an estimate, and an interval where there is one.
+class Page:
+    """What a page shows of an answer: put together once, the same for the report and the studio."""
 
-    ``share`` says that the number is a proportion. ``count`` is the released count, where there is one.
-    ``noise`` is the share of its variance that is due to the noise of privacy, where that is known. Rows of
-    one ``name`` and several groups stand together in a drawing.
-    """
-
-    name: str
-    mean: float
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-    share: bool = False
-    count: int | None = None
-    noise: float | None = None
-    group: str = ""
-
-    @classmethod
-    def of(cls, name: str, share: Mapping[str, Any], group: str = "") -> Row:
-        """Return the row of a share, from a mapping with its mean, sd, low and high."""
-        mean, sd, low, high = (float(share[part]) for part in ("mean", "sd", "low", "high"))
-        return cls(name, mean, sd, low, high, share=True, group=group)
-
-    @property
-    def label(self) -> str:
-        """The name with the group, where there is one."""
-        return f"{self.name} ({self.group})" if self.group else self.name
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers of the row, without those that it lacks."""
-        counted = {} if self.count is None else {"count": self.count}
-        noise = {} if self.noise is None else {"noise": self.noise}
-        return {**counted, "mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high, **noise}
-
-
-def rows_of(
-    names: Iterable[Any], *columns: Any, share: bool = False, count: Any = None, noise: Any = None
-) -> list[Row]:
-    """Return a row for each name, of columns of numbers: mean, sd, low and high.
-
-    Examples
-    --------
-    >>> [row.high for row in rows_of(("a", "b"), [1.0, 2.0], [0.5, 0.5], [0.0, 1.0], [2.0, 3.0])]
-    [2.0, 3.0]
-    """
-    numbers = (np.ravel(column).tolist() for column in columns)
-    rows = [Row(str(name), *row, share=share) for name, *row in zip(names, *numbers, strict=True)]  # type: ignore[misc]
-    for name, more in (("count", count), ("noise", noise)):
-        if more is not None:
-            rows = [replace(row, **{name: value}) for row, value in zip(rows, more, strict=True)]
-    return rows
-
-
-def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
-    """Return the decimals that show two digits of the narrowest interval, multiplied by ``factor``."""
-    widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
-    width = factor * min((width for width in widths if width > 0), default=1e-6)
-    return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
-
-
-def written(*values: float | None, digits: int) -> str:
-    """Return an estimate, or the ends of an interval, as the text of one cell."""
-    shown = ("–" if value is None or math.isnan(value) else number_text(value, digits) for value in values)
-    return " to ".join(shown)
-
-
-def with_interval(middle: float, low: float, high: float) -> str:
-    """Return a number and its interval as text, with two digits of the width between its finite ends."""
-    ends = [value for value in (low, middle, high) if math.isfinite(value)]
-    ends = ends if len(ends) > 1 else [*ends, 0.0]
-    digits = decimals([Row("", middle, None, min(ends), max(ends))])
-    return f"{written(middle, digits=digits)} ({written(low, high, digits=digits)})"
-
-
-def number_text(value: float, digits: int) -> str:
-    """Return a number with these decimals and, where it is negative, a minus sign instead of a hyphen."""
-    text = f"{value:.4g}" if abs(value) >= 1e9 or digits >= 12 else f"{value:,.{digits}f}"
-    text = text.replace("inf", "∞")
-    return text.replace("-", "−", 1) if text.startswith("-") else text
-
-
-@dataclass(frozen=True)
-class Series:
-    """One density to draw, and beside it the plug-in density, the prior, or draws."""
-
-    name: str
-    law: Any
-    plug_in: Any = None
-    prior: Any = None
-    draws: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Band:
-    """A curve with its band: for each x the estimate and the ends of its interval."""
-
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-
-def by_outcome(rows: Sequence[Row], groups: Sequence[Any]) -> tuple[Row, ...]:
-    """Return rows of group after group as rows of outcome after outcome, each with its group."""
-    width = len(rows) // len(groups)
-    return tuple(
-        replace(row, name=row.name.removeprefix(f"{group} · "), group=str(group))
-        for outcome in range(width)
-        for group, row in zip(groups, rows[outcome::width], strict=True)
-    )
-
-
-@dataclass(frozen=True)
-class Figure:
-    """What to draw: a line for each row, a density for each series, a graph, or curves with bands.
-
-    ``graph`` holds the layers of the graph: for each node its name and its parents in the layers above.
-    """
-
-    title: str
+    words: Words
+    heading: str
     rows: tuple[Row, ...]
-    series: tuple[Series, ...] = ()
-    graph: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
-    bands: tuple[Band, ...] = ()
-    axis: str = ""
-
-    def places(self) -> dict[str, tuple[float, int]]:
-        """Return the position of each node: across, from 0 to 1, and the number of its layer."""
-        places: dict[str, tuple[float, int]] = {}
-        for depth, layer in enumerate(self.graph):
-            ordered = sorted(layer, key=lambda node: [places[name][0] for name in node[1]] or [0.0])
-            places |= {name: ((i + 0.5) / len(layer), depth) for i, (name, _) in enumerate(ordered)}
-        return places
-
-    def arrows(self) -> list[tuple[str, str]]:
-        """Return the arrows as pairs of nodes, from parent to child."""
-        return [(parent, name) for layer in self.graph for name, parents in layer for parent in parents]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of texts, with a caption and a line below it."""
-
-    header: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
-    caption: str = ""
-    below: str = ""
-
-    def __str__(self) -> str:
-        above, below = ([text] if text else [] for text in (self.caption, self.below))
-        return "\n".join([*above, *align_columns(self.header, self.cells), *below])
-
-    def _repr_html_(self) -> str:
-        return card(
-            paragraph(self.caption, soft=True),
-            table(self.header, self.cells),
-            *([paragraph(self.below, soft=True)] if self.below else []),
-        )
-
-
-@dataclass(frozen=True)
-class Words:
-    """The texts of an answer for a reader.
-
-    ``name`` is how the answer is cited, ``facts`` describe the question, the data and the method, ``notes``
-    explain these figures, and ``reading`` explains figures of this kind in general.
-    """
-
-    headline: str
-    name: str
-    facts: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
-    reading: tuple[str, ...] = ()
-
-
-def groups_table(
-    given: str,
-    groups: Sequence[Any],
-    values: Sequence[Any],
-    rows: Sequence[Row],
-    level: float,
-    sizes: Sequence[str] | None = None,
-) -> Table:
-    """Return a table with a row for each group; ``rows`` has all values of a group, group after group.
-
-    Of two values it shows the share of the last; of three, all shares with intervals; of more, the estimates.
-    """
-    each, shown, wide = len(values), min(len(groups), MAX_PRINTED_ROWS), min(len(values), _MAX_VALUES_BESIDE)
-    columns: dict[str, list[str]] = {} if sizes is None else {"n": list(sizes[:shown])}
-    within = f"{100 * level:g} % interval"
-    if each == 2:
-        columns |= columns_of(rows[1 : 2 * shown : 2], level)
-        caption = f"Share of {values[1]} within each {given}"
-    else:
-        for i, value in enumerate(values[:wide]):
-            column = rows[i : each * shown : each]
-            columns[str(value)] = [
-                written(row.mean, digits=3)
-                + (f" ({written(row.low, row.high, digits=3)})" if each < 4 else "")
-                for row in column
-            ]
-        caption = f"Shares within each {given}" + (f", with {within}s" if each < 4 else "")
-    left_out = [f"{len(groups) - shown:,} more groups"] if len(groups) > shown else []
-    left_out += [f"{each - wide:,} more values"] if each > wide else []
-    left_out += [f"the {within}s"] if each > 3 else []
-    below = f"… to_frame() has {' and '.join(left_out)}" if left_out else ""
-    body = zip(map(str, groups[:shown]), *columns.values(), strict=True)
-    return Table((given, *columns), tuple(body), caption, below)
-
-
-def beside(heading: str, rows: Sequence[Row], groups: Sequence[Any], caption: str) -> Table:
-    """Return rows of group after group as a table with a column for each group: estimate and interval."""
-    factor = 100 if all(row.share for row in rows) else 1
-    digits = decimals(rows, factor, 1 if factor > 1 else 0)
-    body: dict[str, list[str]] = {}
-    for row in by_outcome(rows, groups):
-        mean, low, high = (None if part is None else factor * part for part in (row.mean, row.low, row.high))
-        text = f"{written(mean, digits=digits)} ({written(low, high, digits=digits)})"
-        body.setdefault(row.name, []).append(text)
-    cells = tuple((name, *texts) for name, texts in body.items())
-    return Table((heading, *(str(group) or "estimate" for group in groups)), cells, caption)
+    columns: Mapping[str, Sequence[str]]
+    """Further columns of the table of the rows."""
+    screen: Table | None
+    """The table as it is printed, unless other tables show its numbers."""
+    tables: tuple[Table, ...]
+    figure: Figure | None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,25 +66,27 @@ class Charged:
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """The ledger's receipt, if the answer was charged. It is not part of the release, nor of its JSON."""
 
+    def with_receipt(self, receipt: Receipt | None) -> Self:
+        """Return the same with its receipt; what was computed already is kept.
 
-def cache_by_level(method: Callable[[Any, float], Sequence[T]]) -> Callable[..., list[T]]:
-    """Cache what a method returns for each level, because print, plot and report ask again."""
+        Parameters
+        ----------
+        receipt : Receipt or None
+            What the ledger charged.
 
-    @wraps(method)
-    def by_level(self: Any, level: float = 0.95) -> list[T]:
-        results = self.__dict__.setdefault(f"_kept_{method.__name__}", {})
-        asked = as_probability(level)
-        if asked not in results:
-            results[asked] = method(self, asked)
-        return list(results[asked])
-
-    return by_level
+        Returns
+        -------
+        Answer
+        """
+        charged = copy(self)
+        object.__setattr__(charged, "receipt", receipt)
+        return charged
 
 
 class Estimates(ABC):
     """Numbers with intervals: the base of answers, and of what is computed from several answers.
 
-    A kind supplies :meth:`rows` and :meth:`draws`; everything else is computed from them.
+    A kind supplies ``_rows`` and :meth:`draws`; everything else is computed from them.
     """
 
     label: ClassVar[str] = "name"
@@ -316,23 +99,16 @@ class Estimates(ABC):
     # What a kind says.
 
     @abstractmethod
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Compute the numbers with their intervals, in the order of ``names``.
+    def _rows(self, level: float) -> list[Row]:
+        """Compute the numbers with their intervals, in the order of ``names``."""
 
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
+    def _rows_without_noise(self, level: float) -> list[Row]:
+        """Compute rows for displays where the noise cannot be accounted for, if the kind has such."""
+        return []
 
-        Returns
-        -------
-        list of Row
-
-        Raises
-        ------
-        TooLargeError, NotPrivateError
-            Where there is no account of the noise.
-        """
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
+        """Return what to draw of these rows."""
+        return Figure(self.words().name, tuple(rows)) if rows else None
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw from the posterior of the numbers; this costs no privacy.
@@ -365,6 +141,32 @@ class Estimates(ABC):
         return {self.heading: self.names}
 
     # What follows from it.
+
+    def _by_level(self, of: Callable[[float], list[Row]], level: float) -> list[Row]:
+        """Compute rows once for each level: print, plot and report ask again."""
+        results = self.__dict__.setdefault(f"_kept{of.__name__}", {})
+        if level not in results:
+            results[level] = of(as_probability(level))
+        return list(results[level])
+
+    def rows(self, level: float = 0.95) -> list[Row]:
+        """Return the numbers with their intervals, in the order of ``names``.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        list of Row
+
+        Raises
+        ------
+        TooLargeError, NotPrivateError
+            Where there is no account of the noise.
+        """
+        return self._by_level(self._rows, level)
 
     @property
     def names(self) -> tuple[Any, ...]:
@@ -484,8 +286,7 @@ class Estimates(ABC):
         Figure or None
             None where there is nothing to draw.
         """
-        rows = self.shown_rows(level)
-        return Figure(self.words().name, tuple(rows)) if rows else None
+        return self._figure(self.shown_rows(level), level)
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> Any:
         """Draw the answer with matplotlib (the extra ``plots``).
@@ -517,7 +318,12 @@ class Estimates(ABC):
         -------
         list of Row
         """
-        return self.rows(level)
+        try:
+            return self.rows(level)
+        except (NotPrivateError, TooLargeError):
+            if not (shown := self._by_level(self._rows_without_noise, level)):
+                raise
+            return shown
 
     def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
         """Return further columns of the printed table, such as odds ratios."""
@@ -591,21 +397,6 @@ class Estimates(ABC):
         )
 
 
-def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
-    """Return the columns of a printed table, without those that no row has."""
-    common = decimals(rows, least=3, most=6) if all(row.share for row in rows) else None
-    digits = [decimals([row], _SD_PER_INTERVAL_WIDTH) if common is None else common for row in rows]
-    both = list(zip(rows, digits, strict=True))
-    columns = {"estimate": [written(row.mean, digits=d) for row, d in both]}
-    if any(row.sd is not None for row in rows):
-        columns["sd"] = [written(row.sd, digits=d) for row, d in both]
-    if any(row.low is not None for row in rows):
-        columns[f"{100 * level:g} % interval"] = [written(row.low, row.high, digits=d) for row, d in both]
-    if any(row.noise is not None for row in rows):
-        columns["noise"] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
-    return columns
-
-
 class Answer(Charged, Estimates):
     """The base of what may be published, with its guarantee; subclasses are frozen dataclasses.
 
@@ -619,6 +410,8 @@ class Answer(Charged, Estimates):
 
     In version 1, of discreet 0.1.0 and 0.2.0, guarantees list less than they assume.
     """
+    tables_hold_rows: ClassVar[bool] = False
+    """Whether :meth:`tables`, where there are any, show the numbers of the rows."""
     omit_if_none: ClassVar[tuple[str, ...]] = ()
     """Fields that a document leaves out where they are None."""
 
@@ -668,11 +461,6 @@ class Answer(Charged, Estimates):
             If the parameters are impossible, or their cost is not known.
         """
 
-    @property
-    def tables_hold_rows(self) -> bool:
-        """Whether :meth:`tables` show the numbers of the rows, so that a report need not repeat them."""
-        return False
-
     def tables(self) -> tuple[Table, ...]:
         """Return further tables for the report."""
         return ()
@@ -696,6 +484,31 @@ class Answer(Charged, Estimates):
         )
 
     # What follows from it.
+
+    def page(self, level: float = 0.95) -> Page:
+        """Return what a page shows of the answer.
+
+        Parameters
+        ----------
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        Page
+        """
+        rows, tables = self.shown_rows(level), self.tables()
+        return Page(
+            words=self.words(),
+            heading=self.heading,
+            rows=tuple(rows),
+            columns=self.more_columns(rows, level),
+            screen=None if tables and self.tables_hold_rows else self.screen(level),
+            tables=tables,
+            figure=self.figure(level),
+            warnings=self.warnings,
+            notes=self.notes,
+        )
 
     @property
     def is_private(self) -> bool:
@@ -814,13 +627,6 @@ class Answer(Charged, Estimates):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {printable(self.words().name)}, {self.guarantee}>"
-
-
-def as_count(value: Any, name: str, low: int = 0, high: int = LARGEST) -> int:
-    """Return a whole number of a document, or refuse a float, a text or a number out of bounds."""
-    if type(value) is not int or not low <= value <= high:
-        raise InvalidInputError(f"{name} must be a whole number from {float(low):g} to {float(high):g}")
-    return value
 
 
 def load_answer(text: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from discreet._documents.answer import load_answer
@@ -114,4 +114,4 @@ def _with_receipt(entry: Mapping[str, Any]) -> Any:
         "result": answer.to_json().encode(),
         "repeated": False,
     }
-    return replace(answer, receipt=Receipt(**receipt))
+    return answer.with_receipt(Receipt(**receipt))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from discreet._documents.answer import Table
+from discreet._documents.parts import Table
 from discreet._typing import FloatArray
 from discreet.distributions.quantity import Quantity, estimates_table
 from discreet.errors import InvalidInputError

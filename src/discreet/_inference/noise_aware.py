@@ -19,8 +19,8 @@ import numpy as np
 
 from discreet._inference._likelihoods.kinds import check_private
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform, integrate
+from discreet._numerics.cells import GivenTotal
 from discreet._numerics.noises import DiscreteLaplace, Noise
-from discreet.distributions._given_total import GivenTotal
 from discreet.distributions.law import RecordNumber
 from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
 from discreet.errors import TooLargeError

@@ -22,17 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import digamma, expit, gammaln, logit, polygamma, zeta
 
-from discreet._documents.answer import (
-    Estimates,
-    Figure,
-    Row,
-    Table,
-    Words,
-    by_outcome,
-    cache_by_level,
-    groups_table,
-    rows_of,
-)
+from discreet._documents.answer import Estimates
+from discreet._documents.parts import Figure, Row, Table, Words, by_outcome, groups_table, rows_of
 from discreet._inference.add_remove import integrate
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.neighbours import log_normalisers
@@ -222,8 +213,7 @@ class Pooled(Estimates):
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         return self.sample(size, seed).reshape(size, -1)
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         """Return the share of each value within each group."""
         names = (f"{group} · {value}" for group, value in self.names)
         return rows_of(names, *self.shares(), *self.ends(level), share=True)
@@ -235,9 +225,9 @@ class Pooled(Estimates):
         labels = self.labels
         return groups_table(labels.given, labels.groups, labels.values, self.rows(level), level)
 
-    def figure(self, level: float = 0.95) -> Figure:
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
         """Plot one interval for each group: the last share of two, by size, else value after value."""
-        labels, rows = self.labels, self.rows(level)
+        labels = self.labels
         if len(labels.values) > 2:
             title = f"Shares of {labels.outcome} within each {labels.given}"
             return Figure(title, by_outcome(rows, labels.groups))

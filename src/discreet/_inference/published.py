@@ -17,8 +17,8 @@ from discreet._inference._likelihoods.models import Model
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform
 from discreet._interop import Bridged
 from discreet._numerics import noises
+from discreet._numerics.cells import GivenTotal
 from discreet._typing import FloatArray
-from discreet.distributions._given_total import GivenTotal
 from discreet.distributions.noise_aware import NoiseAware
 from discreet.errors import FileError, InvalidInputError
 

@@ -21,16 +21,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet._numerics.count_vectors import Separable, Window, saddle
-from discreet._numerics.counts import CountLaw
+from discreet._numerics.count_vectors import Saddle, Separable, Window
+from discreet._numerics.counts import CountLaw, RisingLaw
 from discreet._numerics.noises import Noise
-from discreet._numerics.summation import TAIL, Panels, Sums, climb, cut, descend, draw, evaluate
+from discreet._numerics.summation import TAIL, Panels, Sums, cut, draw
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import TooLargeError
 
 Complex = npt.NDArray[np.complex128]
 Statistic = Callable[[FloatArray, IntArray], FloatArray]
 """g(x, which): a function of the true count of the cells numbered ``which``."""
+
+Ratio = Callable[[FloatArray, FloatArray], FloatArray]
+"""f(x) − f(at), elementwise."""
 
 _ALL = slice(None)
 _GRADED_TAIL = TAIL + 20  # a law that is not log-concave may have its mass far from its largest term
@@ -51,6 +54,40 @@ def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
     inverse = np.empty(len(order), dtype=np.int64)
     inverse[order] = np.cumsum(new) - 1
     return order[new], inverse, np.bincount(inverse).astype(np.float64)
+
+
+def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
+    """The largest term between two whole numbers, for concave f: follow f from ``start`` while it rises."""
+    direction = np.sign(end - start)
+    low, high = np.zeros(len(start)), np.abs(end - start)  # the answer is in [low, high]
+    while np.any(low < high):
+        middle = low + np.floor((high - low) / 2)  # their sum may be beyond the doubles that are exact
+        here = start + direction * middle
+        with np.errstate(invalid="ignore"):
+            rises = (relative(here + direction, here) > 0) & (middle < high)
+        low, high = np.where(rises, middle + 1, low), np.where(rises, high, middle)
+    return np.asarray(start + direction * low)
+
+
+def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: FloatArray) -> FloatArray:
+    """A whole number towards ``end``, finite or not, beyond which f < f(start) + floor; or ``end``."""
+    direction = np.where(end >= start, 1.0, -1.0)
+    most = np.abs(end - start)
+    inside, step = np.zeros(len(start)), np.minimum(1.0, most)
+    while True:
+        above = relative(start + direction * step, start) >= floor
+        going = above & (step < most)
+        if not going.any():
+            break
+        inside = np.where(going, step, inside)
+        step = np.where(going, np.minimum(2 * step, most), step)
+    outside = step
+    for _ in range(4):  # within a sixteenth of the distance
+        middle = np.floor((inside + outside) / 2)
+        above = relative(start + direction * middle, start) >= floor
+        inside, outside = np.where(above, middle, inside), np.where(above, outside, middle)
+        outside = np.maximum(outside, inside)
+    return np.asarray(start + direction * np.where(outside >= most, most, outside))
 
 
 @dataclass(frozen=True)
@@ -142,10 +179,15 @@ class Cells:
         edges = np.sort(np.clip(np.stack([low, *breaks, high + 1]), low, high + 1), axis=0)
         return cut(list(edges), graded)
 
+    def _evaluate(self, panels: Panels, around: FloatArray) -> Sums:
+        """The terms at the nodes of one block of panels."""
+        x = panels.nodes
+        return Sums.of(panels, x, self.terms(x, panels.problem[:, None]), around)
+
     def all_terms(self, whole: bool) -> Sums:
         """Return all terms, at the nodes of panels or at every whole number."""
         if not whole:
-            return evaluate(self.terms, self.panels, self.top)
+            return self._evaluate(self.panels, self.top)
         return self.between(self.first, self.last)
 
     def between(self, low: FloatArray, high: FloatArray) -> Sums:
@@ -155,12 +197,12 @@ class Cells:
                 f"the noise spreads {len(self)} different counts over {size:.3g} possible values, more than "
                 f"{_MOST_LISTED_COUNTS:.3g}"
             )
-        return evaluate(self.terms, cut([low, high + 1], whole=True), self.top)
+        return self._evaluate(cut([low, high + 1], whole=True), self.top)
 
     def blocks(self) -> Iterator[tuple[slice, Sums]]:
         """The sums, a bounded number of cells at a time."""
         for problems, block in self.panels.blocks():
-            yield problems, evaluate(self.terms, block, self.top[problems])
+            yield problems, self._evaluate(block, self.top[problems])
 
     def log_prob(self) -> FloatArray:
         """log P(z) of each cell."""
@@ -323,20 +365,18 @@ class Constrained:
         """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, of which N is within a tenth of a deviation."""
         rows, width = len(self), len(self.times)
         cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), np.zeros(rows)
-        moved, listed = cut_at, cells.all_terms(self.whole)
-        sums = SumOfCells(listed, self.times)
-
-        def moments(s: FloatArray) -> tuple[FloatArray, FloatArray]:
-            nonlocal cells, constant, cut_at, moved, listed, sums
-            moved = s - cut_at
+        listed = cells.all_terms(self.whole)
+        saddle = Saddle(rows, 0.1)
+        while True:
+            moved = saddle.s - cut_at
             if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _LARGEST_TILT_NATS):
-                law, constant = self.cells.law.tilt(np.repeat(s, width), float(self.total))
-                cells, cut_at, moved = replace(self.cells, law=law), s, np.zeros(rows)
+                law, constant = self.cells.law.tilt(np.repeat(saddle.s, width), float(self.total))
+                cells, cut_at, moved = replace(self.cells, law=law), saddle.s, np.zeros(rows)
                 listed = cells.all_terms(self.whole)
             sums = SumOfCells(listed.tilt(np.repeat(moved, width)), self.times)
-            return sums.around - self.total + sums.by_row(sums.sums.offset), sums.variance
-
-        saddle(moments, rows, 0.1)
+            off = sums.around - self.total + sums.by_row(sums.sums.offset)
+            if not saddle.improve(off, sums.variance):
+                break
         log_scale = sums.by_row(constant + cells.height + sums.sums.log_total)
         log_scale += moved * (sums.around - self.total) - cut_at * self.total
         return cells, log_scale, sums
@@ -449,3 +489,70 @@ class Constrained:
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
         """``size`` vectors of true counts for each row, shape (rows, size, cells)."""
         return np.stack([law.sample(size, rng) for law in self._separable])
+
+
+class GivenTotal:
+    """π(x | z) ∝ DirMult(x; α, n)·P(z | x). Levels with the same value and prior are computed once."""
+
+    def __init__(self, values: Sequence[float] | FloatArray, noise: Noise, prior: Sequence[float], n: int):
+        self._values, self._noise = values, noise
+        z, alpha = np.asarray(values, dtype=np.float64), np.asarray(prior, dtype=np.float64)
+        scale = noise.scales(len(z))
+        first, self.inverse, times = distinct(z, scale, alpha)
+        """``inverse`` says which of the distinct levels each level is."""
+        self.n, self.strength = n, math.fsum(alpha)
+        self.prior = alpha[first]
+        """Of each distinct level."""
+        cells = Cells(RisingLaw.of(alpha[first], n), noise, z[first], scale[first])
+        self._law = Constrained(cells, times, n, whole=True)
+
+    def under(self, prior: Sequence[float]) -> GivenTotal:
+        """The same under another prior."""
+        return GivenTotal(self._values, self._noise, prior, self.n)
+
+    def with_total(self, n: int) -> GivenTotal:
+        """The same for another total."""
+        return GivenTotal(self._values, self._noise, self.prior[self.inverse].tolist(), n)
+
+    def check(self) -> None:
+        """Raise TooLargeError where too many counts are possible."""
+        self._law.check()
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log P(z), up to what does not depend on the prior."""
+        prior = math.lgamma(self.strength) - math.lgamma(self.strength + self.n)
+        return float(self._law.log_prob()[0]) + prior
+
+    @property
+    def nodes(self) -> list[tuple[float, GivenTotal]]:
+        """Itself, as a mixture of one."""
+        return [(1.0, self)]
+
+    @cached_property
+    def distinct_marginals(self) -> list[tuple[int, FloatArray]]:
+        """For each distinct level (start, p): P(xᵢ = start + j | z) = p[j]."""
+        return self._law.laws()
+
+    def marginals(self) -> list[tuple[int, FloatArray]]:
+        """The same for each level."""
+        return [self.distinct_marginals[i] for i in self.inverse]
+
+    def medians(self) -> FloatArray:
+        """Return interpolated medians of the true counts, for each level."""
+        medians = [start + interpolated_median(p) for start, p in self.distinct_marginals]
+        return np.maximum(medians, 0.0)[self.inverse]
+
+    def sample(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Draw true counts jointly, of shape (size, k)."""
+        draws = np.empty((size, len(self.inverse)), dtype=np.int64)
+        draws[:, np.argsort(self.inverse, kind="stable")] = self._law.draw(size, rng)[0]
+        return draws
+
+
+def interpolated_median(mass: FloatArray) -> float:
+    """Return the median of a distribution on 0, 1, …, with each mass spread evenly over a unit interval."""
+    cumulative = np.cumsum(mass)
+    at = int(np.searchsorted(cumulative, 0.5))
+    below = float(cumulative[at - 1]) if at else 0.0
+    return at - 0.5 + (0.5 - below) / float(mass[at])

@@ -12,7 +12,7 @@ is kept as ``truncation``: drop the constraint to bound the lost mass, divide by
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -222,40 +222,43 @@ def _convolve(a: Window, b: Window) -> Window:
 
 def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
     """θ at which independent bᵢ ∝ Wᵢ e^{θb} have about the mean sum ``total``."""
-
-    def moments(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    saddle = Saddle(1, 0.25)
+    while True:
         mean, variance = -float(total), 0.0
         for array in arrays:
             index = np.arange(len(array))
-            exponent = array + theta * index
+            exponent = array + saddle.s * index
             mass = np.exp(exponent - exponent.max())
             mass /= mass.sum()
             cell_mean = float(mass @ index)
             mean += cell_mean
             variance += float(mass @ (index - cell_mean) ** 2)
-        return np.array([mean]), np.array([variance])
+        if not saddle.improve(np.array([mean]), np.array([variance])):
+            return float(np.clip(saddle.s, -700.0, 700.0)[0])
 
-    return float(np.clip(saddle(moments, 1, 0.25), -700.0, 700.0)[0])
 
+class Saddle:
+    """Search for tilts ``s`` at which means that grow with s are near 0; beyond ±700 any will do.
 
-def saddle(
-    moments: Callable[[FloatArray], tuple[FloatArray, FloatArray]], size: int, share: float
-) -> FloatArray:
-    """Tilts s at which means that grow with s are near 0, ``size`` of them; beyond ±700 any will do.
-
-    ``moments(s)`` are the means and the variances, their slopes. Newton's method inside a bracket, until
-    every mean is within that share of a deviation.
+    Newton's method inside a bracket, until every mean is within a ``share`` of a deviation.
     """
-    s, low, high = np.zeros(size), np.full(size, -np.inf), np.full(size, np.inf)
-    for _ in range(200):
-        gap, variance = moments(s)
-        missed = np.abs(gap) > share * np.sqrt(variance) + 1e-9
-        if not missed.any() or np.all(np.abs(s[missed]) > 700):
-            break
-        high, low = np.where(gap > 0, s, high), np.where(gap < 0, s, low)
+
+    def __init__(self, size: int, share: float) -> None:
+        self.s, self._share, self._left = np.zeros(size), share, 200
+        self._low, self._high = np.full(size, -np.inf), np.full(size, np.inf)
+
+    def improve(self, mean: FloatArray, variance: FloatArray) -> bool:
+        """Move ``s``, given the means and variances (their slopes) there; False where it is good enough."""
+        s = self.s
+        missed = np.abs(mean) > self._share * np.sqrt(variance) + 1e-9
+        self._left -= 1
+        if not missed.any() or np.all(np.abs(s[missed]) > 700) or self._left < 0:
+            return False
+        low, high = np.where(mean < 0, s, self._low), np.where(mean > 0, s, self._high)
         room = 2 + 2 * np.abs(s)
         with np.errstate(divide="ignore", invalid="ignore"):
-            step, middle = np.clip(s - gap / variance, s - room, s + room), (low + high) / 2
-        middle = np.where(np.isfinite(middle), middle, s - np.sign(gap) * (1 + np.abs(s)))
-        s = np.where(missed, np.where((step > low) & (step < high), step, middle), s)
-    return s
+            step, middle = np.clip(s - mean / variance, s - room, s + room), (low + high) / 2
+        middle = np.where(np.isfinite(middle), middle, s - np.sign(mean) * (1 + np.abs(s)))
+        self.s = np.where(missed, np.where((step > low) & (step < high), step, middle), s)
+        self._low, self._high = low, high
+        return True

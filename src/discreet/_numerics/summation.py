@@ -27,9 +27,6 @@ from discreet._typing import FloatArray, IntArray
 Terms = Callable[[FloatArray, IntArray], FloatArray]
 """f(x, which): log terms at x, of the problems numbered ``which`` (an array that broadcasts against x)."""
 
-Ratio = Callable[[FloatArray, FloatArray], FloatArray]
-"""f(x) − f(at), elementwise."""
-
 TAIL = 42.0
 """Nats below the largest term at which a window ends: e^{−42} = 6e-19."""
 
@@ -76,6 +73,11 @@ class Panels:
     first: IntArray
     """Index of each problem's first panel."""
 
+    @property
+    def nodes(self) -> FloatArray:
+        """Sixteen points of each panel, at which terms are needed."""
+        return np.asarray(self.start[:, None] + _X[self.row])
+
     def blocks(self) -> Iterator[tuple[slice, Panels]]:
         """Consecutive problems, few enough to be evaluated together: their numbers and their panels."""
         ends = np.append(self.first[1:], len(self.problem))
@@ -104,6 +106,11 @@ class Sums:
     """At every node, with the logarithm of how many whole numbers it stands for."""
     around: FloatArray
     """A whole number of each problem; tilts turn around it, and moments are about it."""
+
+    @classmethod
+    def of(cls, panels: Panels, x: FloatArray, log_term: FloatArray, around: FloatArray) -> Sums:
+        """Return the sums over panels, from the log terms at their nodes ``x``."""
+        return cls(panels, x, log_term + _LOG_W[panels.row], around)
 
     @cached_property
     def local(self) -> IntArray:
@@ -211,48 +218,6 @@ class Sums:
         return np.where(inside, self.weight[real][np.where(inside, index, 0)], 0.0)
 
 
-def evaluate(terms: Terms, panels: Panels, around: FloatArray | None = None) -> Sums:
-    """The terms at the nodes of one block of panels."""
-    x = panels.start[:, None] + _X[panels.row]
-    f = terms(x, panels.problem[:, None])
-    f += _LOG_W[panels.row]
-    return Sums(panels, x, f, np.zeros(len(panels.first)) if around is None else around)
-
-
-def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
-    """The largest term between two whole numbers, for concave f: follow f from ``start`` while it rises."""
-    direction = np.sign(end - start)
-    low, high = np.zeros(len(start)), np.abs(end - start)  # the answer is in [low, high]
-    while np.any(low < high):
-        middle = low + np.floor((high - low) / 2)  # their sum may be beyond the doubles that are exact
-        here = start + direction * middle
-        with np.errstate(invalid="ignore"):
-            rises = (relative(here + direction, here) > 0) & (middle < high)
-        low, high = np.where(rises, middle + 1, low), np.where(rises, high, middle)
-    return np.asarray(start + direction * low)
-
-
-def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: FloatArray) -> FloatArray:
-    """A whole number towards ``end``, finite or not, beyond which f < f(start) + floor; or ``end``."""
-    direction = np.where(end >= start, 1.0, -1.0)
-    most = np.abs(end - start)
-    inside, step = np.zeros(len(start)), np.minimum(1.0, most)
-    while True:
-        above = relative(start + direction * step, start) >= floor
-        going = above & (step < most)
-        if not going.any():
-            break
-        inside = np.where(going, step, inside)
-        step = np.where(going, np.minimum(2 * step, most), step)
-    outside = step
-    for _ in range(4):  # within a sixteenth of the distance
-        middle = np.floor((inside + outside) / 2)
-        above = relative(start + direction * middle, start) >= floor
-        inside, outside = np.where(above, middle, inside), np.where(above, outside, middle)
-        outside = np.maximum(outside, inside)
-    return np.asarray(start + direction * np.where(outside >= most, most, outside))
-
-
 def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) -> Panels:
     """Panels that cover [edges[0], edges[-1]) of every problem and do not straddle an edge.
 
@@ -315,7 +280,8 @@ def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
     """One whole number for each problem, with probability proportional to its term."""
     result = np.empty(len(panels.first))
     for problems, block in panels.blocks():
-        sums = evaluate(terms, block)
+        x = block.nodes
+        sums = Sums.of(block, x, terms(x, block.problem[:, None]), np.zeros(len(block.first)))
         shares = np.cumsum(sums.weight.sum(axis=1))
         before = np.append(0.0, shares)[block.first]
         last = np.append(block.first[1:], len(block.problem)) - 1

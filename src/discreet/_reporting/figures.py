@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet._documents.answer import Figure, Row, Series
+from discreet._documents.parts import Figure, Row, Series
 from discreet._typing import FloatArray
 
 _LEFT, _RIGHT = 14.0, 516.0

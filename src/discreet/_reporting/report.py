@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from discreet._declarations import Relation
-from discreet._documents.answer import NOISE_NOTE, Answer, Row, decimals, number_text
+from discreet._documents.answer import Answer, Page
+from discreet._documents.parts import NOISE_NOTE, Row, decimals, number_text
 from discreet._documents.study import StudyResult
 from discreet._html import facts, table
 from discreet._reporting.figures import drawing
@@ -150,15 +152,18 @@ def _page(result: Any, title: str | None, day: date) -> str:
     named, account = _answers(result)
     whole = result if isinstance(result, StudyResult) else None
     heading = title or (whole.title if whole is not None else "Private release")
-    cited = [answer for answer, _ in named.values()]
-    if not cited:
+    if not named:
         raise InvalidInputError("there is nothing to report yet: ask a question first")
     labels = Labels.of(None if whole is None else whole.schema)
-    headings = {name: heading_of(name, question, labels) for name, (_, question) in named.items()}
+    results = [
+        _Result(heading_of(name, question, labels), answer, answer.page(), answer.checksum(), question)
+        for name, (answer, question) in named.items()
+    ]
+    cited = [one.answer for one in results]
     # What several answers say of their figures is said once, below them.
-    times = Counter(note for answer in cited for note in dict.fromkeys(answer.notes))
+    times = Counter(note for one in results for note in dict.fromkeys(one.page.notes))
     shared = [note for note, count in times.items() if count > 1]
-    parts = [_section(headings[name], answer, labels, shared) for name, (answer, _) in named.items()]
+    parts = [_section(one, labels, shared) for one in results]
     if any(f">{_NOISE}</th>" in part for part in parts):
         shared.append(NOISE_NOTE)
     parts += [f"<p>{escape(' '.join(shared))}</p>"] * bool(shared)
@@ -166,9 +171,9 @@ def _page(result: Any, title: str | None, day: date) -> str:
     datasets = dict.fromkeys(answer.receipt.dataset for answer in cited if answer.receipt is not None)
     about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
     parts.append('<div class="appendix"><h2>Appendix: method and checks</h2>')
-    parts += [_method(headings[name], answer, asked) for name, (answer, asked) in named.items()]
-    parts += [_reading(cited), _methods(cited, account)]
-    parts += [_verification(headings, named), _citation(heading, cited, account, day)]
+    parts += [_method(one) for one in results]
+    parts += [_reading(results), _methods(results, account), _verification(results)]
+    parts.append(_citation(heading, results, account, day))
     parts.append("</div>")
     return frame(heading, f"{about} This report holds released values only.", "\n".join(parts))
 
@@ -316,19 +321,43 @@ class Labels:
         return " × ".join(parts)
 
 
-def _section(heading: str, answer: Answer, labels: Labels, shared: Sequence[str]) -> str:
-    return f"<section><h2>{escape(heading)}</h2>{_findings(answer, labels, shared)}</section>"
+@dataclass(frozen=True)
+class _Result:
+    """An answer with its heading, what a page shows of it, and the question; all computed once."""
+
+    heading: str
+    answer: Answer
+    page: Page
+    checksum: str
+    question: Mapping[str, Any]
+
+    @cached_property
+    def guarantee(self) -> str:
+        return str(self.answer.guarantee)
+
+    @property
+    def name(self) -> str:
+        return self.page.words.name
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        return getattr(self.answer, "versions", {})
 
 
-def _method(heading: str, answer: Answer, question: Mapping[str, Any]) -> str:
+def _section(one: _Result, labels: Labels, shared: Sequence[str]) -> str:
+    return f"<section><h2>{escape(one.heading)}</h2>{_findings(one.page, labels, shared)}</section>"
+
+
+def _method(one: _Result) -> str:
     """Return how a result was made, its own guarantee, and its receipt."""
-    details = dict([*answer.words().facts, *_question_text(question)])
-    details["Guarantee"] = str(answer.guarantee)
+    answer = one.answer
+    details = dict([*one.page.words.facts, *_question_text(one.question)])
+    details["Guarantee"] = one.guarantee
     if len(answer.guarantee.assumptions):
         details["Assumed"] = "; ".join(answer.guarantee.assumptions)
     if answer.guarantee.basis:
         details["Why it holds"] = proof_title(answer.guarantee.basis)
-    parts = [f"<h3>{escape(heading)}</h3>", facts(details.items(), styled=False)]
+    parts = [f"<h3>{escape(one.heading)}</h3>", facts(details.items(), styled=False)]
     receipt = (
         "none came with this document. If the release was charged to a ledger, its holder can add it: "
         "<code>discreet report FILE --ledger URL</code>."
@@ -378,29 +407,29 @@ def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _findings(answer: Answer, labels: Labels, shared: Sequence[str]) -> str:
+def _findings(page: Page, labels: Labels, shared: Sequence[str]) -> str:
     """A drawing and a table, where no further table shows the same numbers; then its own notes."""
-    rows = answer.shown_rows()
+    rows: Sequence[Row] = page.rows
     tables = []
-    for extra in answer.tables():
+    for extra in page.tables:
         caption = f"<p>{escape(labels.prose(extra.caption))}</p>" if extra.caption else ""
         header = [labels.term(text) for text in extra.header]
         tables.append(f'<div class="scroll">{caption}{table(header, extra.cells, styled=False)}</div>')
     alarms = [
-        f'<p class="promise alarm">Warning: {escape(labels.prose(text))}.</p>' for text in answer.warnings
+        f'<p class="promise alarm">Warning: {escape(labels.prose(text))}.</p>' for text in page.warnings
     ]
     parts = []
     if rows:
-        figure = answer.figure()
+        figure = page.figure
         rows = [replace(row, name=labels.term(row.name)) for row in rows]
         if figure is not None and (len(rows) > 1 or figure.series):  # one interval needs no drawing
             shown = tuple(replace(row, name=labels.term(row.name)) for row in figure.rows)
             title, axis = labels.prose(figure.title), labels.column(figure.axis)
             parts.append(drawing(replace(figure, title=title, axis=axis, rows=shown)))
-        if not answer.tables_hold_rows:
-            tables.insert(0, f'<div class="scroll">{_table(answer, rows, labels)}</div>')
+        if page.screen is not None:
+            tables.insert(0, f'<div class="scroll">{_table(page, rows, labels)}</div>')
     parts = [*alarms, '<div class="finding">', *parts, f"<div>{''.join(tables)}</div></div>"]
-    parts += [f"<p>{escape(labels.prose(note))}</p>" for note in answer.notes if note not in shared]
+    parts += [f"<p>{escape(labels.prose(note))}</p>" for note in page.notes if note not in shared]
     return "".join(parts)
 
 
@@ -411,18 +440,18 @@ def _text(rows: Sequence[Row]) -> Callable[..., str]:
     return lambda *values: " to ".join(number_text(factor * value, digits) for value in values) + unit
 
 
-def _table(answer: Answer, rows: Sequence[Row], labels: Labels) -> str:
+def _table(page: Page, rows: Sequence[Row], labels: Labels) -> str:
     # Coefficients have units of their own, so each its own digits.
     shares = all(row.share for row in rows)
     texts = [_text(rows if shares else [row]) for row in rows]
     pairs = list(zip(rows, texts, strict=True))
-    columns: dict[str, list[str]] = {labels.heading(answer.heading): [row.name for row in rows]}
+    columns: dict[str, list[str]] = {labels.heading(page.heading): [row.name for row in rows]}
     columns["share" if shares else "estimate"] = [text(row.mean) for row, text in pairs]
     if any(row.low is not None for row in rows):
         columns["95 % interval"] = [
             "–" if row.low is None else text(row.low, row.high) for row, text in pairs
         ]
-    columns |= answer.more_columns(rows, 0.95)
+    columns |= {name: list(texts) for name, texts in page.columns.items()}
     if any(row.noise is not None for row in rows):
         columns[_NOISE] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
     return table(list(columns), list(zip(*columns.values(), strict=True)), styled=False)
@@ -431,8 +460,8 @@ def _table(answer: Answer, rows: Sequence[Row], labels: Labels) -> str:
 # ---- the end -----------------------------------------------------------------------------------------------
 
 
-def _reading(answers: Sequence[Answer]) -> str:
-    explanations = dict.fromkeys(text for answer in answers for text in answer.words().reading)
+def _reading(results: Sequence[_Result]) -> str:
+    explanations = dict.fromkeys(text for one in results for text in one.page.words.reading)
     return (
         "<h3>How to read the figures</h3>\n"
         + "".join(f"<p>{escape(text)}</p>\n" for text in explanations)
@@ -440,18 +469,16 @@ def _reading(answers: Sequence[Answer]) -> str:
     )
 
 
-def _verification(headings: Mapping[str, str], named: Mapping[str, tuple[Answer, Any]]) -> str:
-    sums = facts([(headings[name], answer.checksum()) for name, (answer, _) in named.items()], styled=False)
+def _verification(results: Sequence[_Result]) -> str:
+    sums = facts([(one.heading, one.checksum) for one in results], styled=False)
     return f"{_VERIFY}<p>The checksums of the documents:</p>\n{sums}"
 
 
-def _methods(answers: Sequence[Answer], account: Account | None) -> str:
+def _methods(results: Sequence[_Result], account: Account | None) -> str:
     """Return a paragraph for a paper."""
-    versions: Mapping[str, str] = next(
-        (value for answer in answers if (value := getattr(answer, "versions", {}))), {}
-    )
+    versions: Mapping[str, str] = next((one.versions for one in results if one.versions), {})
     software = f"discreet {versions.get('discreet', __version__)}"
-    kinds = list(dict.fromkeys(answer.words().name for answer in answers))
+    kinds = list(dict.fromkeys(one.name for one in results))
     what = kinds[0] if len(kinds) == 1 else f"The {len(kinds)} results"
     were = " were" if len(kinds) > 1 else ":"
     sentences = [f"{what}{were} released under differential privacy with the program {software}."]
@@ -462,7 +489,7 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
             "charged to a ledger before it left."
         )
     else:
-        sentences += [f"{answer.words().name} satisfies {answer.guarantee}." for answer in answers]
+        sentences += [f"{one.name} satisfies {one.guarantee}." for one in results]
     sentences.append(
         "Levels, bounds, priors and privacy parameters were declared and not read from the data. Noise was "
         "drawn as exact integers from the random numbers of the operating system. Credible intervals (95 %) "
@@ -471,21 +498,19 @@ def _methods(answers: Sequence[Answer], account: Account | None) -> str:
     return f"<h3>Methods, for a paper</h3>\n<p>{escape(' '.join(sentences))}</p>"
 
 
-def _citation(heading: str, answers: Sequence[Answer], account: Account | None, day: date) -> str:
+def _citation(heading: str, results: Sequence[_Result], account: Account | None, day: date) -> str:
     """Return a citation of the report, in prose and for BibTeX."""
-    versions: Mapping[str, str] = getattr(answers[0], "versions", {})
-    software = f"discreet {versions.get('discreet', __version__)}"
-    if len(answers) == 1:
-        what, guarantee = answers[0].words().name, str(answers[0].guarantee)
-        documents = f"document {answers[0].checksum()}"
-        receipt = answers[0].receipt
-        documents += "" if receipt is None else f"; ledger entry {receipt.hash}"
-    else:
-        what, documents = (
-            f"{len(answers)} results",
-            f"documents from {answers[0].checksum()} on, listed above",
+    first = results[0]
+    software = f"discreet {first.versions.get('discreet', __version__)}"
+    if len(results) == 1:
+        what, guarantee = first.name, first.guarantee
+        receipt = first.answer.receipt
+        documents = f"document {first.checksum}" + (
+            "" if receipt is None else f"; ledger entry {receipt.hash}"
         )
-        guarantee = ", ".join(dict.fromkeys(str(answer.guarantee) for answer in answers))
+    else:
+        what, documents = f"{len(results)} results", f"documents from {first.checksum} on, listed above"
+        guarantee = ", ".join(dict.fromkeys(one.guarantee for one in results))
         if account is not None:
             guarantee = f"{account.spent} ({account.relation}) in all"
             documents = f"documents listed above; newest ledger entry {account.head}"

@@ -28,7 +28,8 @@ from discreet.mechanisms import automatic
 from discreet.questions._counts import CountRequest
 from discreet.questions._request import Request
 from discreet.questions._selected import SelectedRequest
-from discreet.questions.base import Parameter, Question
+from discreet.questions._text import Parameter
+from discreet.questions.base import Question
 from discreet.questions.network import NetworkTables
 from discreet.schema import Category, Number, Schema
 

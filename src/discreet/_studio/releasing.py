@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from discreet._documents.answer import Answer, load_answer
@@ -205,7 +205,7 @@ class Releases:
             answer = load_answer(receipt.result.decode("utf-8", "replace"))
             if not isinstance(answer, Answer):
                 raise FileError("this page shows single answers; `discreet show` shows that document")
-            answer_shown = self._shown[receipt.hash] = replace(answer, receipt=receipt)
+            answer_shown = self._shown[receipt.hash] = answer.with_receipt(receipt)
             _keep(self._shown, receipt.hash, MAX_SHOWN)
         return answer_shown
 

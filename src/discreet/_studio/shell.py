@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
-from discreet._documents.answer import NOISE_NOTE
+from discreet._documents.parts import NOISE_NOTE
 from discreet._reporting.figures import drawing
 from discreet._studio.guard import Sessions, StudioSettings
 from discreet._studio.releasing import Releases

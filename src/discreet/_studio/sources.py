@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from discreet._data import FORMATS, sql
-from discreet._data.withheld import ours, redact_errors
+from discreet._data.guard import redact_errors
+from discreet._data.withheld import ours
 from discreet.errors import DiscreetError, EngineFailure, FileError, InvalidInputError
 
 DATABASES = (".duckdb", ".ddb")

@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import Relation, as_positive, group_assumption
-from discreet._documents.answer import (
-    Answer,
-    Figure,
-    Row,
-    Table,
-    Words,
-    as_count,
-    by_outcome,
-    cache_by_level,
-    groups_table,
-    rows_of,
-)
+from discreet._documents.answer import Answer
+from discreet._documents.parts import Figure, Row, Table, Words, as_count, by_outcome, groups_table, rows_of
 from discreet._typing import FloatArray
 from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import beta_summaries, dirichlet
@@ -72,6 +62,7 @@ class ConditionalRelease(Answer):
     """
 
     format: ClassVar[str] = "discreet/conditional"
+    tables_hold_rows: ClassVar[bool] = True
     label: ClassVar[str] = "value"
     variable: ClassVar[str] = "share"
 
@@ -324,36 +315,14 @@ class ConditionalRelease(Answer):
     def heading(self) -> str:
         return f"{self.given} · {self.outcome}"
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the share of each value within each group, with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the share of each value within each group, with its interval."""
         return self._name(
             [self._prior_rows(level) if release is None else release.rows(level) for release in self.releases]
         )
 
-    @cache_by_level
-    def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """Return the rows to display, from the plug-in posterior if the noise cannot be accounted for.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows_without_noise(self, level: float) -> list[Row]:
+        """Return the rows for displays, those of some groups from the plug-in posterior."""
         return self._name(
             [
                 self._prior_rows(level) if release is None else release.shown_rows(level)
@@ -402,28 +371,12 @@ class ConditionalRelease(Answer):
             return note
         return (self._first.notes[0], *note)
 
-    def figure(self, level: float = 0.95) -> Figure | None:
-        """Return the intervals to draw: for each value those of all groups.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        Figure or None
-            None where no group has records.
-        """
-        figure = super().figure(level) if self._nonempty else None
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
+        """Return the intervals to draw: for each value those of all groups; None where none has records."""
+        figure = super()._figure(rows, level) if self._nonempty else None
         if figure is None or len(figure.rows) != len(self.names):
             return figure
         return replace(figure, rows=by_outcome(figure.rows, self.groups))
-
-    @property
-    def tables_hold_rows(self) -> bool:
-        """Whether a table shows the shares of each group side by side."""
-        return bool(self.tables())
 
     def tables(self) -> tuple[Table, ...]:
         """Return the shares of all groups side by side, and for few groups their differences."""

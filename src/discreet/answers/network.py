@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from discreet._declarations import EXCLUDE, as_positive
-from discreet._documents.answer import INTERVALS_NOTE, Answer, Figure, Row, Table, Words, cache_by_level
+from discreet._documents.answer import Answer
+from discreet._documents.parts import INTERVALS_NOTE, Figure, Row, Table, Words
 from discreet._interop import inference_data
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
@@ -366,19 +367,8 @@ class NetworkRelease(Answer):
         """A pair for each share: the column, and the value."""
         return tuple((column, value) for column in self.parents for value in self.levels[column])
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the share of each value of every column, with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the share of each value of every column, with its interval."""
         return [
             Row.of(f"{column}: {row['name']}", row)
             for column in self.parents
@@ -424,20 +414,10 @@ class NetworkRelease(Answer):
     def warnings(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(text for release in self.releases for text in release.warnings))
 
-    def figure(self, level: float = 0.95) -> Figure:
-        """Return the graph to draw, with the shares of every column.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        Figure
-        """
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
+        """Return the graph to draw, with the shares of every column."""
         graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
-        return Figure(self.words().name, tuple(self.rows(level)), graph=graph)
+        return Figure(self.words().name, tuple(rows), graph=graph)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the conditional table of each column that has parents, unless it is too large to print."""

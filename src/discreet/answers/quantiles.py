@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -12,19 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._declarations import as_choice, as_reals
-from discreet._documents.answer import (
-    INTERVALS_NOTE,
-    Answer,
-    Figure,
-    Row,
-    Table,
-    Words,
-    beside,
-    by_outcome,
-    cache_by_level,
-    load_answer,
-    rows_of,
-)
+from discreet._documents.answer import Answer, load_answer
+from discreet._documents.parts import INTERVALS_NOTE, Figure, Row, Table, Words, beside, by_outcome, rows_of
 from discreet._inference.quantiles import MOST_PROBS, BinnedDistribution, Bins, Quantiles, check_bins
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
@@ -69,6 +58,7 @@ class QuantileAnswer(Answer):
     """
 
     format: ClassVar[str] = "discreet/quantiles"
+    tables_hold_rows: ClassVar[bool] = True
     label: ClassVar[str] = "quantile"
 
     column: str
@@ -105,29 +95,13 @@ class QuantileAnswer(Answer):
             group: distribution.quantiles(self.probs) for group, distribution in self._distributions.items()
         }
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return each quantile with its interval, group after group.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return each quantile with its interval, group after group."""
         rows = []
         for group, quantiles in self._estimates().items():
             names = (f"{group} · {100 * p:g} %" if group else f"{100 * p:g} %" for p in self.probs)
             rows += rows_of(names, quantiles.mean(), quantiles.std(), *quantiles.interval(level))
         return rows
-
-    @property
-    def tables_hold_rows(self) -> bool:
-        """Whether a table shows the quantiles of the groups side by side."""
-        return bool(self.tables())
 
     def tables(self) -> tuple[Table, ...]:
         """Return the quantiles of a few groups side by side, for the report."""
@@ -136,19 +110,9 @@ class QuantileAnswer(Answer):
             return ()
         return (beside(self.column, self.rows(), groups, "Quantiles, with 95 % intervals"),)
 
-    def figure(self, level: float = 0.95) -> Figure:
-        """Return the quantiles to draw; with groups, all groups for one probability, then for the next.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        Figure
-        """
-        rows, groups = self.rows(level), list(self._distributions)
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
+        """Return the quantiles to draw; with groups, all groups for one probability, then for the next."""
+        groups = list(self._distributions)
         return Figure(self.words().name, by_outcome(rows, groups) if len(groups) > 1 else tuple(rows))
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import EXCLUDE, Domain, Relation, as_choice, as_prior
-from discreet._documents.answer import (
+from discreet._documents.answer import Answer
+from discreet._documents.parts import (
     INTERVALS_NOTE,
     LARGEST,
     VERSIONS,
-    Answer,
     Figure,
     Row,
     Series,
     Table,
     Words,
     by_outcome,
-    cache_by_level,
     rows_of,
 )
 from discreet._inference._likelihoods.kinds import Likelihood, likelihood_of
@@ -103,6 +102,7 @@ class Release(Bridged, Answer):
     format: ClassVar[str] = "discreet/release"
     label: ClassVar[str] = "value"
     variable: ClassVar[str] = "share"
+    tables_hold_rows: ClassVar[bool] = True
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -247,28 +247,10 @@ class Release(Bridged, Answer):
         """Return the posterior standard deviations of the shares, in the order of ``names``."""
         return self.posterior.std()
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the share of each value, or of each cell of a table, with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-
-        Raises
-        ------
-        TooLargeError, NotPrivateError
-            If the noise cannot be accounted for.
-        """
-        posterior = self.posterior
-        numbers = (posterior.mean(), posterior.std(), *posterior.interval(level))
-        noise = posterior.noise_share().tolist()
-        return rows_of(self.levels, *numbers, share=True, count=self.counts, noise=noise)
+    def _rows(self, level: float) -> list[Row]:
+        """Return the share of each value, or of each cell of a table, with its interval."""
+        *numbers, noise = self.posterior.summaries(level)
+        return rows_of(self.levels, *numbers, share=True, count=self.counts, noise=noise.tolist())
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the shares from their posterior; this costs no privacy.
@@ -286,21 +268,8 @@ class Release(Bridged, Answer):
         """
         return self.posterior.sample(size, seed)
 
-    @cache_by_level
-    def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """Return the rows to display, from the plug-in posterior if the noise cannot be accounted for.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
-        if self.posterior_or_none() is not None:
-            return self.rows(level)
+    def _rows_without_noise(self, level: float) -> list[Row]:
+        """Return the rows to display from the plug-in posterior."""
         plug_in = beta_summaries(np.asarray(self.plug_in.parameters), level)
         return rows_of(self.levels, *plug_in, share=True, count=self.counts)
 
@@ -361,18 +330,8 @@ class Release(Bridged, Answer):
             reading=(_READING,),
         )
 
-    def figure(self, level: float = 0.95) -> Figure:
-        """Return the densities to draw: plug-in ones, and noise-aware ones if these can be computed.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        Figure
-        """
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
+        """Return the densities to draw: plug-in ones, and noise-aware ones if these can be computed."""
         posterior, plug_in = self.posterior_or_none(), self.plug_in
         if self.axes is not None and len(self.axes) == 2 and posterior is not None:
             return self._figure_within(level)
@@ -383,7 +342,7 @@ class Release(Bridged, Answer):
             for i, value in enumerate(self.levels[:_MAX_DENSITIES])
         )
         title = f"Shares of {self.column}" if self.column else "Share of each value"
-        return Figure(title, tuple(self.shown_rows(level)), series)
+        return Figure(title, tuple(rows), series)
 
     @property
     def plot_kind(self) -> str:  # type: ignore[override]
@@ -404,11 +363,6 @@ class Release(Bridged, Answer):
     @property
     def heading(self) -> str:
         return self.column or (self.label if self.axes is None else " · ".join(self.axes))
-
-    @property
-    def tables_hold_rows(self) -> bool:
-        """Whether a table shows the shares of each group side by side."""
-        return bool(self.tables())
 
     def tables(self) -> tuple[Table, ...]:
         """Return, for two columns, the shares of the second within the first, and their differences."""

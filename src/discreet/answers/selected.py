@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import as_rational
-from discreet._documents.answer import LARGEST, VERSIONS, Answer, Row, Words, cache_by_level, rows_of
+from discreet._documents.answer import Answer
+from discreet._documents.parts import LARGEST, VERSIONS, Row, Words, rows_of
 from discreet._json import fields_as_json
 from discreet._text import amount
 from discreet._typing import FloatArray
@@ -138,19 +139,8 @@ class Discovered(Selected):
         noisy = np.array(list(self.counts.values()), dtype=np.float64)
         return noisy - self.selection.simulate((size, len(noisy)), np.random.default_rng(seed))
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the number of records of each value, with its interval under a flat prior.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the number of records of each value, with its interval under a flat prior."""
         away, sd = self.selection.noise_bound(level), self.selection.deviation
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
@@ -284,19 +274,8 @@ class SparseRelease(Selected):
         parts = self.posterior.sample(size, seed)
         return np.asarray(np.maximum(np.column_stack([parts, parts.sum(axis=1)]), 0.0))
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the number of records with each published value, with any other value, and in total.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the number of records with each published value, with any other value, and in total."""
         posterior = self.posterior
         names = [*map(str, self.levels), EVERYTHING_ELSE]
         parts = posterior.mean(), posterior.std(), *posterior.interval(level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -11,17 +11,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from discreet._declarations import as_reals
-from discreet._documents.answer import (
+from discreet._documents.answer import Answer, load_answer
+from discreet._documents.parts import (
     INTERVALS_NOTE,
-    Answer,
     Band,
     Figure,
     Row,
     Table,
     Words,
     beside,
-    cache_by_level,
-    load_answer,
     rows_of,
     with_interval,
 )
@@ -81,6 +79,7 @@ class SurvivalAnswer(Answer):
     """
 
     format: ClassVar[str] = "discreet/survival"
+    tables_hold_rows: ClassVar[bool] = True
     label: ClassVar[str] = "survival"
 
     time: str
@@ -118,23 +117,13 @@ class SurvivalAnswer(Answer):
     def _usual(self) -> SurvivalDraws:
         return self.posterior.usual
 
-    def _rows(self, low: FloatArray, high: FloatArray) -> list[Row]:
+    def _rows_between(self, low: FloatArray, high: FloatArray) -> list[Row]:
         curves, within = self._usual.curves, [f"{group} · " if group else "" for group in self.groups]
         names = (f"{group}beyond {time:.3g}" for group in within for time in self._usual.times)
         return rows_of(names, curves.mean(axis=0), curves.std(axis=0), low, high, share=True)
 
-    def figure(self, level: float = 0.95) -> Figure:
-        """Return the curves to draw, with pointwise intervals.
-
-        Parameters
-        ----------
-        level : float
-            The probability of each interval.
-
-        Returns
-        -------
-        Figure
-        """
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
+        """Return the curves to draw, with pointwise intervals."""
         draws = self._usual
         parts = (draws.curves.mean(axis=0), *draws.interval(draws.curves, level))
         x = (self.edges[0], *self.times)
@@ -144,22 +133,10 @@ class SurvivalAnswer(Answer):
         )
         return Figure(self.words().name, (), bands=bands, axis=self.time)
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the curve at the end of each bin but the last, with pointwise intervals, group after group.
+    def _rows(self, level: float) -> list[Row]:
+        """Return the curve at the end of each bin but the last, with pointwise intervals."""
+        return self._rows_between(*self._usual.interval(self._usual.curves, level))
 
-        Parameters
-        ----------
-        level : float
-            The probability of each interval.
-
-        Returns
-        -------
-        list of Row
-        """
-        return self._rows(*self._usual.interval(self._usual.curves, level))
-
-    @cache_by_level
     def band(self, level: float = 0.95) -> list[Row]:
         """Return the same rows with bands that hold the whole curve of a group with this probability.
 
@@ -181,7 +158,10 @@ class SurvivalAnswer(Answer):
         >>> curve.band(0.9)[0].low <= curve.rows(0.9)[0].low
         True
         """
-        return self._rows(*self._usual.band(level))
+        return self._by_level(self._band, level)
+
+    def _band(self, level: float) -> list[Row]:
+        return self._rows_between(*self._usual.band(level))
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the curves from their posterior, group after group.
@@ -309,11 +289,6 @@ class SurvivalAnswer(Answer):
         until = f"mean time up to {self._usual.edges[-1]:.3g}"
         table = Table((self.by or "group", "median time", until), numbers, "Times, with 95 % intervals")
         return beside(self.time, shown, self.groups, caption), table
-
-    @property
-    def tables_hold_rows(self) -> bool:
-        """A table and the drawing show the curve."""
-        return True
 
     @property
     def heading(self) -> str:

@@ -23,16 +23,8 @@ from discreet._declarations import (
     people_assumption,
     steps_between,
 )
-from discreet._documents.answer import (
-    LARGEST,
-    VERSIONS,
-    Answer,
-    Row,
-    Words,
-    as_count,
-    cache_by_level,
-    with_interval,
-)
+from discreet._documents.answer import Answer
+from discreet._documents.parts import LARGEST, VERSIONS, Row, Words, as_count, with_interval
 from discreet._inference.weighted import NoisyTotals, ShareDraws, draw_shares
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import SeededEntropy
@@ -397,20 +389,8 @@ class Weighted(Answer):
         """
         return self._numbers(self._drawn(as_positive(size, "size"), seed), seed)
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return each share or mean with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-            ``noise`` is the share of the variance that is due to the noise of privacy.
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return each share or mean with its interval."""
         draws = self._numbers(self._usual, 0)
         tail = (1 - level) / 2
         low, high = np.quantile(draws, [tail, 1 - tail], axis=0)

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
-from discreet.distributions.law import solve_quantiles
+from discreet.distributions.law import QuantileSearch
 
 _ENTRIES = 1 << 17
 _LOWEST, _HIGHEST = 1e-300, 1 - 1e-16
@@ -156,9 +156,9 @@ def _quantile(terms: list[_Terms], mean: FloatArray, deviation: FloatArray, prob
         strength = np.clip(mean * (1 - mean) / deviation**2 - 1, 1e-6, 1e300)
         start = betaincinv(mean * strength, (1 - mean) * strength, probability)
     x = np.clip(np.where(np.isfinite(start) & (start > 1e-12 * mean), start, mean), _LOWEST, _HIGHEST)
-
-    def at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        cdf, pdf = (np.sum(v, axis=0) for v in zip(*(term.at(x) for term in terms), strict=True))
-        return cdf, pdf
-
-    return solve_quantiles(at, probability, x, np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST))
+    search = QuantileSearch(probability, x, np.full(len(x), _LOWEST), np.full(len(x), _HIGHEST))
+    while search.improve(
+        *(np.sum(v, axis=0) for v in zip(*(term.at(search.x) for term in terms), strict=True))
+    ):
+        pass
+    return search.x

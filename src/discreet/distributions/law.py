@@ -291,36 +291,41 @@ def as_draws(size: int, numbers: int) -> int:
     return draws
 
 
-def solve_quantiles(
-    at: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    probability: FloatArray | float,
-    start: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-) -> FloatArray:
-    """Solve for quantiles by Newton's method inside a bracket.
+class QuantileSearch:
+    """A search for quantiles ``x`` by Newton's method inside a bracket.
 
     Parameters
     ----------
-    at
-        Function that returns the distribution function and the density at given values.
     probability
         Probabilities strictly between 0 and 1.
     start
         The starting values.
     low, high
         The bracket, positive.
-
-    Returns
-    -------
-    FloatArray
-        The quantiles.
     """
-    x, wanted = start, np.broadcast_to(probability, start.shape)
-    for _ in range(100):
-        cdf, pdf = at(x)
-        error = cdf - wanted
-        low, high = np.where(error < 0, x, low), np.where(error > 0, x, high)
+
+    def __init__(
+        self, probability: FloatArray | float, start: FloatArray, low: FloatArray, high: FloatArray
+    ) -> None:
+        self.x, self._low, self._high, self._left = start, low, high, 100
+        self._wanted = np.broadcast_to(probability, start.shape)
+
+    def improve(self, cdf: FloatArray, pdf: FloatArray) -> bool:
+        """Move ``x``, given the distribution function and the density there.
+
+        Parameters
+        ----------
+        cdf, pdf
+            One value for each entry of ``x``.
+
+        Returns
+        -------
+        bool
+            Whether ``x`` moved, so that the search goes on.
+        """
+        x, wanted, error = self.x, self._wanted, cdf - self._wanted
+        low = self._low = np.where(error < 0, x, self._low)
+        high = self._high = np.where(error > 0, x, self._high)
         rest = np.maximum(1 - cdf, 1e-300)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # log F is nearly linear in log x on the left, and log(1 − F) in x on the right.
@@ -330,10 +335,9 @@ def solve_quantiles(
         middle = np.where(high > 4 * low, np.sqrt(low) * np.sqrt(high), 0.5 * (low + high))
         move = np.where((step > low) & (step < high), step, middle)
         going = (np.abs(error) > 1e-13) & (np.abs(move - x) > 1e-12 * x)
-        x = np.where(going, move, x)
-        if not going.any():
-            break
-    return np.asarray(x, dtype=np.float64)
+        self.x = np.where(going, move, x)
+        self._left -= 1
+        return bool(going.any()) and self._left > 0
 
 
 def _shortest(quantile: Callable[[FloatArray], FloatArray], level: float) -> tuple[float, float]:

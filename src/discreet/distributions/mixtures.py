@@ -13,7 +13,7 @@ import numpy.typing as npt
 from discreet._typing import FloatArray
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
 from discreet.distributions.gamma import gamma_cdf, gamma_logpdf
-from discreet.distributions.law import IntervalKind, Law, solve_quantiles
+from discreet.distributions.law import IntervalKind, Law, QuantileSearch
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,10 @@ class Mixture(Law, ABC):
         inner = (wanted > 0) & (wanted < 1)
         low, high = np.maximum(low[inner], 1e-300), high[inner]
         start = np.clip(self.mean() + self.std() * ndtri(wanted[inner]), low, high)
-        quantiles[inner] = solve_quantiles(
-            lambda x: (self.cdf(x), self.pdf(x)), wanted[inner], start, low, high
-        )
+        search = QuantileSearch(wanted[inner], start, low, high)
+        while search.improve(self.cdf(search.x), self.pdf(search.x)):
+            pass
+        quantiles[inner] = search.x
         return quantiles
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:

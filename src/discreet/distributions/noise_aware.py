@@ -214,6 +214,21 @@ class UncertainShares(ABC):
             low, high = np.array([self.marginal(i).interval(level, kind) for i in range(self.k)]).T
         return low, high
 
+    def summaries(self, level: float = 0.95) -> tuple[FloatArray, ...]:
+        """Return mean, standard deviation, both ends of an interval, and share of noise of all shares.
+
+        Parameters
+        ----------
+        level
+            Probability of each interval.
+
+        Returns
+        -------
+        tuple of FloatArray
+            Each with a number for each level.
+        """
+        return (self.mean(), self.std(), *self.interval(level), self.noise_share())
+
     def marginal(self, index: int) -> BetaMixture:
         """Return the posterior of one level's share.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from discreet._data import clipped_sum, contingency, count_levels
-from discreet._documents.answer import Answer, Row, Words
+from discreet._documents.answer import Answer
+from discreet._documents.parts import Row, Words
 from discreet._numerics.enclosures import Ball, ball
 from discreet._randomness.cells import exact_cell, power_of_two
 from discreet._randomness.entropy import Source, private_source
@@ -16,8 +17,8 @@ from discreet.mechanisms.base import Mechanism
 from discreet.posterior_sampling._given_draws import weighed_statistics
 from discreet.posterior_sampling.family import Family, NumberFamily, ProfiledFamily, of_two
 from discreet.questions._request import PricedRequest, Request
-from discreet.questions._text import NAMES, NUMBER, NUMBERS, OPTIONS, TEXT
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import NAMES, NUMBER, NUMBERS, OPTIONS, TEXT, optional, parameter
+from discreet.questions.base import Question
 from discreet.questions.widths import Guess, PlannedWidth
 
 __all__ = [

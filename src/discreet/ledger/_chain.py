@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from discreet._declarations import Relation
 from discreet._json import fields_as_json, read_json
@@ -55,6 +55,20 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
+class State(NamedTuple):
+    """What an entry says of its dataset."""
+
+    scope: Scope
+    cap: Budget
+    charged: Budget
+    spent: Budget
+
+
+def plan_digest(plan: Mapping[str, Any]) -> str:
+    """The hash by which a retry is known."""
+    return digest(as_canonical(plan, "plan"))
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the ledger; never changed and never removed.
@@ -88,6 +102,12 @@ class Entry:
         """The relation and unit of the dataset from this entry on."""
         relation, _, unit = self.relation.partition(":")
         return Relation(relation), unit or None
+
+    def after(self, guarantee: Guarantee) -> State:
+        """Return the state of the dataset after a charge."""
+        scope = scope_after(self.dataset, self.scope, guarantee)
+        charged = price_of(guarantee, self.cap.unit)
+        return State(scope, self.cap, charged, self.spent + charged)
 
     @property
     def is_old(self) -> bool:

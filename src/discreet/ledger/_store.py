@@ -22,7 +22,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from discreet._typing import Result
 from discreet.errors import (
     CorruptLedgerError,
     InvalidInputError,
@@ -144,6 +143,10 @@ _MAKE_ONE = "make one with `discreet ledger create NAME --epsilon E`, or Ledger.
 # ---- the store -----------------------------------------------------------------------------------------
 
 
+class ConnectionLost(Exception):
+    """A transaction may be attempted again; ``args`` hold the error to raise where it is not."""
+
+
 class Store:
     """Short transactions on one database, safe for threads, forked children and restarts of the server."""
 
@@ -173,32 +176,20 @@ class Store:
             if self._engine is not None:
                 self._engine.dispose()
 
-    def run(
-        self, work: Callable[[sa.Connection], Result], *, write: bool = False, create: bool = False
-    ) -> Result:
-        """``work`` in one transaction; its value only after the commit.
-
-        A connection that is lost, even during COMMIT, leads to another attempt, so ``work`` must begin by
-        finding out whether it was done already. On PostgreSQL that question waits for the lock, which the
-        lost attempt holds until the server has decided it: the answer is final.
-        """
-        deadline = time.monotonic() + self.timeout
-        pause = 0.02
-        while True:
-            try:
-                self._prepare(create)
-                with self._transaction(write) as connection:
-                    if write:
-                        self._take_lock(connection)
-                    value = work(connection)
-                return value  # noqa: RET504 (the transaction commits first)
-            except UnicodeDecodeError:  # the driver quotes a damaged name, and stumbles over it
-                raise self._corrupt_error() from None
-            except SQLAlchemyError as error:
-                if not _connection_lost(error) or time.monotonic() + pause > deadline:
-                    raise self._trouble(error) from None
-            time.sleep(pause)
-            pause = min(2 * pause, 1.0)
+    @contextmanager
+    def attempt(self, write: bool, create: bool) -> Iterator[sa.Connection]:
+        """One transaction, which commits where the block ends; an error is one of ours, or ConnectionLost."""
+        try:
+            self._prepare(create)
+            with self._transaction(write) as connection:
+                if write:
+                    self._take_lock(connection)
+                yield connection
+        except UnicodeDecodeError:  # the driver quotes a damaged name, and stumbles over it
+            raise self._corrupt_error() from None
+        except SQLAlchemyError as error:
+            trouble = self._trouble(error)
+            raise (ConnectionLost(trouble) if _connection_lost(error) else trouble) from None
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[sa.Connection]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -29,8 +30,8 @@ from discreet.errors import (
     warn,
 )
 from discreet.ledger import _chain as chain
-from discreet.ledger._chain import Entry, Scope, as_canonical, digest, scope_after
-from discreet.ledger._store import ENTRIES, Store
+from discreet.ledger._chain import Entry, Scope, State, as_canonical, plan_digest, scope_after
+from discreet.ledger._store import ENTRIES, ConnectionLost, Store
 from discreet.ledger.budgets import Budget, price_of
 from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
@@ -324,6 +325,28 @@ class Ledger:
         """Close the idle connections; a later call opens new ones."""
         self._store.close()
 
+    def _run(
+        self, work: Callable[[sa.Connection], Result], *, write: bool = False, create: bool = False
+    ) -> Result:
+        """``work`` in one transaction; its value only after the commit.
+
+        A connection that is lost, even during COMMIT, leads to another attempt, so ``work`` must begin by
+        finding out whether it was done already. On PostgreSQL that question waits for the lock, which the
+        lost attempt holds until the server has decided it: the answer is final.
+        """
+        deadline = time.monotonic() + self._store.timeout
+        pause = 0.02
+        while True:
+            try:
+                with self._store.attempt(write, create) as connection:
+                    value = work(connection)
+                return value  # noqa: RET504 (the transaction commits first)
+            except ConnectionLost as lost:
+                if time.monotonic() + pause > deadline:
+                    raise lost.args[0] from None
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
     # Datasets and their caps.
 
     def create(
@@ -372,15 +395,17 @@ class Ledger:
         related = as_relation(relation)
         if related is Relation.REPLACE_NEARBY:
             raise InvalidInputError(
-                "relation='replace-nearby' is no longer offered; ledgers that hold it can still be read"
+                "is no longer offered; ledgers that hold it can still be read",
+                parameter="relation",
+                value=str(related),
             )
-        scope = related, as_unit(unit, related)
+        scope, zero = (related, as_unit(unit, related)), cap.zero()
         attempts: set[str] = set()
 
         def _insert(connection: sa.Connection) -> None:
             there = _first_entry(connection, _NEWEST, of_dataset=name)
             if there is None:
-                attempts.add(_append(connection, name, "create", scope, cap, cap.zero(), cap.zero()).hash)
+                attempts.add(_append(connection, name, "create", State(scope, cap, zero, zero)).hash)
             elif there.hash not in attempts:
                 raise InvalidInputError(
                     f"exists already with the cap {there.cap}; use set_cap to change that",
@@ -388,7 +413,7 @@ class Ledger:
                     value=name,
                 )
 
-        self._store.run(_insert, write=True, create=True)
+        self._run(_insert, write=True, create=True)
         return self.show(name)
 
     def set_cap(
@@ -441,9 +466,9 @@ class Ledger:
                 message = f"the cap of dataset={dataset!r} cannot be {cap}: {last.spent} is spent already"
                 raise BudgetExceededError(message, cap, last.spent, cap.zero())
             if cap != last.cap:
-                _append(connection, dataset, "cap", last.scope, cap, cap.zero(), last.spent)
+                _append(connection, dataset, "cap", State(last.scope, cap, cap.zero(), last.spent))
 
-        self._store.run(_change_cap, write=True)
+        self._run(_change_cap, write=True)
         return self.show(dataset)
 
     def datasets(self) -> list[str]:
@@ -454,7 +479,7 @@ class Ledger:
         list of str
             The names.
         """
-        return list(self._store.run(lambda connection: connection.scalars(_CREATED).all()))
+        return list(self._run(lambda connection: connection.scalars(_CREATED).all()))
 
     def show(self, dataset: str) -> Account:
         """Return the cap, the spent and the remaining budget of a dataset.
@@ -566,12 +591,12 @@ class Ledger:
         if not isinstance(document, str | bytes):
             raise InvalidInputError("document must be the text or the bytes of a release")
         query = _ALL.where(ENTRIES.c.result == _as_bytes(document)).limit(1)
-        entry = self._store.run(lambda connection: _first_entry(connection, query))
+        entry = self._run(lambda connection: _first_entry(connection, query))
         return None if entry is None else Receipt.of(entry, repeated=False)
 
     def _read(self, dataset: str, work: Callable[[sa.Connection, Entry], Result]) -> Result:
         """Run ``work`` in one transaction with the newest entry of a dataset, which must exist."""
-        return self._store.run(lambda connection: work(connection, _state(connection, dataset)))
+        return self._run(lambda connection: work(connection, _state(connection, dataset)))
 
     # Spending.
 
@@ -629,7 +654,7 @@ class Ledger:
         RequestConflictError
             If the id belongs to another plan.
         """
-        name, plan_hash = _as_name(request_id, "request_id"), digest(as_canonical(plan, "plan"))
+        name, plan_hash = _as_name(request_id, "request_id"), plan_digest(plan)
         entry = self._read(dataset, lambda connection, _: _find(connection, dataset, name, plan_hash))
         return None if entry is None else Receipt.of(entry, repeated=True)
 
@@ -695,17 +720,16 @@ class Ledger:
         """
         begun = datetime.now(UTC) if begun is None else begun
         name = secrets.token_hex(16) if request_id is None else _as_name(request_id, "request_id")
-        plan_hash = digest(as_canonical(plan, "plan"))
+        plan_hash = plan_digest(plan)
         terms = guarantee.to_dict()
         as_canonical(terms, "guarantee")
         asked_for = {"request_id": name, "plan_hash": plan_hash, "plan": dict(plan), "guarantee": terms}
         attempts: set[str] = set()
 
         def _earlier_receipt(connection: sa.Connection, last: Entry) -> Receipt | None:
-            """Return the receipt of this request if it was charged already; else check that it fits."""
+            """Return the receipt of this request if it was charged already."""
             charged_entry = _find(connection, dataset, name, plan_hash)
             if charged_entry is None:
-                _check_affordable(last, guarantee)
                 return None
             if price_of(guarantee, last.cap.unit) != charged_entry.charged:
                 raise _conflict(charged_entry)
@@ -714,7 +738,7 @@ class Ledger:
         def _check(connection: sa.Connection, last: Entry) -> Receipt | None:
             receipt = _earlier_receipt(connection, last)
             if receipt is None:
-                _warn_of_assumptions(connection, last, guarantee)
+                _warn_of_assumptions(connection, last, _charged(last, guarantee))
             return receipt
 
         def _charge(connection: sa.Connection) -> Receipt:
@@ -723,10 +747,9 @@ class Ledger:
             if (receipt := _earlier_receipt(connection, last)) is not None:
                 return receipt
             _step("compared")
-            scope = scope_after(dataset, last.scope, guarantee)
-            asked = price_of(guarantee, last.cap.unit)
-            spent, more = last.spent + asked, {**asked_for, "result": result}
-            entry = _append(connection, dataset, "charge", scope, last.cap, asked, spent, begun, **more)
+            state = _charged(last, guarantee)
+            more = {**asked_for, "result": result}
+            entry = _append(connection, dataset, "charge", state, begun, **more)
             attempts.add(entry.hash)
             _step("inserted")
             return Receipt.of(entry, repeated=False)
@@ -737,7 +760,7 @@ class Ledger:
         result = _as_bytes(compute())
         _step("computed")
         try:
-            receipt = self._store.run(_charge, write=True)
+            receipt = self._run(_charge, write=True)
         except LedgerError as error:
             error.request_id = name
             advice = f"No result has left; try again with request_id={name!r}, which charges at most once"
@@ -768,7 +791,7 @@ class Ledger:
             At the first row that does not fit, or if an expected entry is missing.
         """
         wanted = frozenset([expect] if isinstance(expect, str) else expect)
-        return self._store.run(lambda connection: _verification(_all_entries(connection), wanted))
+        return self._run(lambda connection: _verification(_all_entries(connection), wanted))
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Verification:
         """Verify the ledger and write it to a new file, one line of canonical JSON per entry.
@@ -814,7 +837,7 @@ class Ledger:
                 os.fsync(file.fileno())
 
         try:
-            self._store.run(_write)
+            self._run(_write)
             verification = self.verify_export(draft)
             os.replace(draft, target)
         except OSError as error:
@@ -903,16 +926,17 @@ def _conflict(entry: Entry) -> RequestConflictError:
     )
 
 
-def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guarantee) -> None:
+def _warn_of_assumptions(connection: sa.Connection, last: Entry, state: State) -> None:
     """Warn what earlier charges of a dataset are assumed to protect, where they do not say it themselves."""
     earlier = f"earlier charges to dataset={last.dataset!r}"
-    if scope_after(last.dataset, last.scope, guarantee) != last.scope and last.spent != last.cap.zero():
+    relation, unit = state.scope
+    if state.scope != last.scope and last.spent != last.cap.zero():
         warn(
             f"{earlier} do not name the column that identifies people; they are taken to be for the unit "
-            f"{guarantee.unit!r} like this one",
+            f"{unit!r} like this one",
             PrivacyWarning,
         )
-    elif last.scope[0] is Relation.REPLACE_ONE and last.is_old:
+    elif relation is Relation.REPLACE_ONE and last.is_old:
         kinds = [(entry.plan or {}).get("question") for entry in _all_entries(connection, last.dataset)]
         if number := kinds.count("conditional"):
             warn(
@@ -922,27 +946,26 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, guarantee: Guar
             )
 
 
-def _check_affordable(last: Entry, guarantee: Guarantee) -> None:
-    scope_after(last.dataset, last.scope, guarantee)
-    asked = price_of(guarantee, last.cap.unit)
-    if not (last.spent + asked).fits(last.cap):
+def _charged(last: Entry, guarantee: Guarantee) -> State:
+    """Return the state of a dataset after a charge, which must fit under its cap."""
+    state = last.after(guarantee)
+    if not state.spent.fits(last.cap):
         raise BudgetExceededError(
-            f"dataset={last.dataset!r} cannot afford it: cap {last.cap}; spent {last.spent}; asked {asked}; "
-            f"left {last.cap - last.spent}. Nothing was charged; ask for less, or raise the cap",
+            f"dataset={last.dataset!r} cannot afford it: cap {last.cap}; spent {last.spent}; asked "
+            f"{state.charged}; left {last.cap - last.spent}. Nothing was charged; ask for less, or raise the "
+            "cap",
             last.cap,
             last.spent,
-            asked,
+            state.charged,
         )
+    return state
 
 
 def _append(
     connection: sa.Connection,
     dataset: str,
     kind: str,
-    scope: Scope,
-    cap: Budget,
-    charged: Budget,
-    spent: Budget,
+    state: State,
     begun: datetime | None = None,
     **more: Any,
 ) -> Entry:
@@ -954,6 +977,7 @@ def _append(
     if head is not None:  # a request that took longer than a later one stands after it, not before
         hour = max(hour, min(_hour(head.time), latest))
         number, previous = head.sequence + 1, head.hash
+    scope, cap, charged, spent = state
     relation = ":".join(filter(None, scope))
     entry = Entry(number, dataset, kind, relation, cap, charged, spent, hour, previous, **more).with_hash()
     connection.execute(ENTRIES.insert(), entry.row())

@@ -1,4 +1,4 @@
-"""A charge names the ledger and dataset that an answer is charged to; :func:`charge_once` charges it."""
+"""A charge names the ledger and dataset that an answer is charged to."""
 
 from __future__ import annotations
 
@@ -120,39 +120,58 @@ class Charge:
         with _open(self.ledger) as book:
             return book.recall(self.dataset, self.request_id, plan=self.plan(plan))
 
+    @contextmanager
+    def pay(self, plan: Mapping[str, Any]) -> Iterator[Payment]:
+        """Open the ledger for one request, whose dataset must exist; nothing is charged yet.
 
-def charge_once(
-    charge: Charge, plan: Mapping[str, Any], prepare: Callable[[], tuple[Guarantee, Callable[[], str]]]
-) -> Receipt:
-    """Return the stored result of this request, or charge for a new one.
+        Parameters
+        ----------
+        plan
+            The public parameters of the question. They alone decide whether a second request with the same
+            id is a retry of the first.
 
-    Parameters
-    ----------
-    charge
-        The dataset that is charged.
-    plan
-        The public parameters of the question. They alone decide whether a second request with the same id is
-        a retry of the first.
-    prepare
-        Function that returns the guarantee and the function that makes the result. It is not called for a
-        retry, which therefore opens no data.
+        Yields
+        ------
+        Payment
+            With the receipt of the request, if it was charged earlier.
+        """
+        with _open(self.ledger) as book:
+            account = book.show(self.dataset)  # an unknown name is found before the data are opened
+            labelled, name, earlier = self.plan(plan), self.request_id, None
+            if name is not None:
+                earlier = book.recall(account.dataset, name, plan=labelled)
+            begun = datetime.now(UTC)  # before the data are opened, which may take as long as the data say
+            yield Payment(book, account.dataset, labelled, name, begun, earlier)
 
-    Returns
-    -------
-    Receipt
-        The receipt with the result.
-    """
-    labelled = charge.plan(plan)
-    with _open(charge.ledger) as book:
-        account = book.show(charge.dataset)  # an unknown name is found before the data are opened
-        if charge.request_id is not None:
-            earlier = book.recall(account.dataset, charge.request_id, plan=labelled)
-            if earlier is not None:
-                return earlier
-        begun = datetime.now(UTC)  # before the data are opened, which may take as long as the data say
-        guarantee, make = prepare()
-        name = charge.request_id
-        return book.spend(account.dataset, guarantee, make, plan=labelled, request_id=name, begun=begun)
+
+@dataclass(frozen=True)
+class Payment:
+    """A request whose ledger is open, and its receipt, if it was charged earlier."""
+
+    book: Ledger
+    dataset: str
+    plan: Mapping[str, Any]
+    request_id: str | None
+    begun: datetime
+    earlier: Receipt | None
+
+    def spend(self, guarantee: Guarantee, compute: Callable[[], str]) -> Receipt:
+        """Charge for what ``compute`` returns, before it leaves.
+
+        Parameters
+        ----------
+        guarantee
+            The guarantee of the result.
+        compute
+            Function that makes the result.
+
+        Returns
+        -------
+        Receipt
+            The receipt with the result.
+        """
+        asked = {"plan": self.plan, "request_id": self.request_id, "begun": self.begun}
+        return self.book.spend(self.dataset, guarantee, compute, **asked)  # type: ignore[arg-type]
 
 
 @contextmanager

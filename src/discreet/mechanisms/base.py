@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -112,9 +112,16 @@ class Mechanism(ABC):
     def noise_scale(self) -> float:
         """Typical size of the noise in one released count, from public parameters only."""
 
-    @abstractmethod
-    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        """Draw one output for validated counts, with exact integer randomness from ``source``."""
+    def _output(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
+        """Draw released counts for validated counts, with exact integer randomness from ``source``."""
+        return self.decode(self._noisy(counts, source))
+
+    def _noisy(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
+        """Draw noisy counts, of which the released ones are a function, where the mechanism has such."""
+        raise NotImplementedError
+
+    decode: ClassVar[Callable[[Any, tuple[int, ...]], tuple[int, ...]]]
+    """The function from noisy counts to released ones, of mechanisms that have noisy ones."""
 
     @abstractmethod
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]: ...
@@ -223,7 +230,7 @@ class Mechanism(ABC):
         """
         carried = self.count_noise(counts, noisy)
         if carried is not None:
-            from discreet.distributions._given_total import GivenTotal
+            from discreet._numerics.cells import GivenTotal
 
             if self.n >= 2**53:
                 raise TooLargeError(
@@ -302,10 +309,12 @@ class Mechanism(ABC):
                 "mechanism, or pass acknowledge_not_private=True for data that need no protection"
             )
         self.check_size()
-        output = self._output(self._as_counts(counts), source)
-        if (output.noisy is None) is self.keeps_noisy:
-            raise AssertionError(f"{type(self).__name__}.keeps_noisy does not say what it publishes")
-        return output
+        return self._draw_output(self._as_counts(counts), source)
+
+    def _draw_output(self, counts: tuple[int, ...], source: Source) -> Output:
+        if self.keeps_noisy:
+            return Output(None, self._noisy(counts, source), self.decode)
+        return Output(self._output(counts, source))
 
     def draw(
         self,
@@ -485,7 +494,7 @@ def simulated_output(mechanism: Mechanism, counts: Iterable[Any], seed: int) -> 
     >>> sum(simulated_output(m, (20, 30, 10), seed=1).counts)
     60
     """
-    return mechanism._output(mechanism._as_counts(counts), SeededEntropy(seed))
+    return mechanism._draw_output(mechanism._as_counts(counts), SeededEntropy(seed))
 
 
 def align_columns(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:

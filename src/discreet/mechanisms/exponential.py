@@ -45,7 +45,6 @@ from discreet.mechanisms._candidates import (
     PoissonCandidates,
     Totals,
 )
-from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.hellinger._envelope import Envelope, height, needs_narrow_windows
 from discreet.mechanisms.hellinger.sensitivity import global_sensitivity, log_w
@@ -298,11 +297,11 @@ class ScoredMechanism(Mechanism):
                 f"{MAX_ENUMERATED:,}. ehds and lattice have no such limit"
             )
 
-    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
+    def _output(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
         if self._is_large:
-            return Output(self.envelope(counts).draw(source))
+            return self.envelope(counts).draw(source)
         rows, weights = _enumerate(self, counts)
-        return Output(tuple(int(x) for x in rows[weights.draw(source)]))
+        return tuple(int(x) for x in rows[weights.draw(source)])
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
         self._check_outputs(self.number_of_outputs)

@@ -26,7 +26,7 @@ from discreet._randomness.integers import floor_laplace
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import InvalidInputError
-from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
+from discreet.mechanisms._outputs import CountNoise, PublishedLoss
 from discreet.mechanisms.base import Mechanism
 from discreet.privacy.curves import Gaussian, largest_gaussian
 from discreet.privacy.guarantee import Guarantee
@@ -75,9 +75,8 @@ class IndependentNoise(Mechanism):
     def number_of_outputs(self) -> int:
         return int((self.n + 1) ** self.noisy_coordinates) if self.n else 0
 
-    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
-        noisy = tuple(map(add, counts, self._noise(source)))
-        return Output(None, noisy, self.decode) if self.keeps_noisy else Output(self.decode(noisy))
+    def _noisy(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
+        return tuple(map(add, counts, self._noise(source)))
 
     def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
         """Clip noisy counts to the possible range.

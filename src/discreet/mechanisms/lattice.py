@@ -35,13 +35,13 @@ from discreet._text import about
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions.noise_aware import TrueCounts
 from discreet.errors import TooLargeError
-from discreet.mechanisms._outputs import CountNoise, Output, PublishedLoss
+from discreet.mechanisms._outputs import CountNoise, PublishedLoss
 from discreet.mechanisms.base import Mechanism
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    from discreet._numerics.cells import GivenTotal
     from discreet._numerics.noises import LatticeNoise
-    from discreet.distributions._given_total import GivenTotal
 
 MAX_CANDIDATES = 2048
 """Up to this many candidate posteriors the minimiser is found among all of them."""
@@ -125,10 +125,9 @@ class Lattice(Mechanism):
         """The decoder of these public parameters."""
         return decoder(self.prior, self.n, self.epsilon)
 
-    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
+    def _noisy(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
         noise = np.asarray(lattice_noise(self.k, self.epsilon, source)).tolist()
-        noisy = tuple(map(add, counts, noise))
-        return Output(None, noisy, self.decode)
+        return tuple(map(add, counts, noise))
 
     def decode(self, noisy: tuple[int, ...]) -> tuple[int, ...]:
         """Return the counts of the posterior that is closest, in expectation, to the true one.
@@ -639,8 +638,8 @@ class Decoder:
         GivenTotal or None
             None where too many counts are possible.
         """
+        from discreet._numerics.cells import GivenTotal
         from discreet._numerics.noises import LatticeNoise
-        from discreet.distributions._given_total import GivenTotal
 
         if self.n >= 2**53:
             return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet._documents.answer import Table
+from discreet._documents.parts import Table
 from discreet._numerics.hellinger import hellinger
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError, TooLargeError

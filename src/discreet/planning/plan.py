@@ -238,7 +238,7 @@ def plan(
         raise InvalidInputError("n is missing: a plan needs the number of records, exact or approximate")
     solver = _Solver(question, declared, as_probability(level), as_guess(guess), seed)
     if within is None:
-        return solver.at(as_size(size), as_epsilon(budget))  # type: ignore[arg-type]
+        return solver.at(as_size(size), as_epsilon(budget))
     if budget is None:
         return solver.solve_epsilon(as_size(size), within, of)
     return solver.solve_size(as_epsilon(budget), within, of)
@@ -618,11 +618,6 @@ def _plan_if_known(
     question: Question, schema: Schema, given: Mapping[str, Any], n: int | None
 ) -> Plan | None:
     """Return the plan of a question with its ε; None where n is not known or the kind has no plan."""
-    if n is None:
+    if n is None or not question.request(schema).has_width:
         return None
-    try:
-        return plan(question, schema, epsilon=question.epsilon, n=n, guess=given.get("guess"))
-    except InvalidInputError as error:
-        if "no width can be planned" in str(error):
-            return None
-        raise
+    return plan(question, schema, epsilon=question.epsilon, n=n, guess=given.get("guess"))

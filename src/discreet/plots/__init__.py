@@ -218,7 +218,8 @@ def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     """
     axes = intervals(fit, ax, level=level)
     alone = np.sqrt(1 - fit.noise_share())[fit.slopes]
-    rows = fit.figure(level).rows
+    figure: Any = fit.figure(level)
+    rows = figure.rows
     for place, row, part in zip(range(len(rows))[::-1], rows, alone, strict=True):
         inner = [row.mean + part * (end - row.mean) for end in (row.low or 0.0, row.high or 0.0)]
         axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt", zorder=1.5)
@@ -250,7 +251,8 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
     >>> sorted(text.get_text() for text in network(answer).texts if text.get_text())
     ['sex', 'smoker']
     """
-    axes, figure = _axes(ax), answer.figure()
+    axes = _axes(ax)
+    figure: Any = answer.figure()
     places = {name: (across, -depth) for name, (across, depth) in figure.places().items()}
     for parent, name in figure.arrows():
         bent = places[parent][1] - places[name][1] > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,18 +11,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._declarations import Relation, as_bounds, as_rational, as_real, as_reals, people_bound
-from discreet._documents.answer import (
-    Answer,
-    Figure,
-    Row,
-    Series,
-    Table,
-    Words,
-    as_count,
-    cache_by_level,
-    rows_of,
+from discreet._declarations import (
+    Relation,
+    as_bounds,
+    as_probability,
+    as_rational,
+    as_real,
+    as_reals,
+    people_bound,
 )
+from discreet._documents.answer import Answer
+from discreet._documents.parts import Figure, Row, Series, Table, Words, as_count, rows_of
 from discreet._typing import FloatArray
 from discreet.distributions.law import Law
 from discreet.distributions.mixtures import Rescaled
@@ -230,7 +229,6 @@ class Sample(Answer):
     def _attributes(self) -> dict[str, Any]:
         return super()._attributes() | {"n": self.n}
 
-    @cache_by_level
     def shown_rows(self, level: float = 0.95) -> list[Row]:
         """Return the rows; an empty list where they cannot be computed, or would take minutes.
 
@@ -243,10 +241,11 @@ class Sample(Answer):
         -------
         list of Row
         """
+        probability = as_probability(level)
         if self.model.slow_given_draws(self.n, len(self.names)):
             return []
         try:
-            return self.rows(level)
+            return super().shown_rows(probability)
         except (TooLargeError, InvalidInputError):
             return []
 
@@ -254,19 +253,8 @@ class Sample(Answer):
     def warnings(self) -> tuple[str, ...]:
         return (_UNCHECKED,) if math.isinf(self.model.work) else ()
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return mean, standard deviation and credible interval of each number in θ, given the draws.
-
-        Parameters
-        ----------
-        level : float
-            The probability of an interval, such as 0.95.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return mean, standard deviation and credible interval of each number in θ, given the draws."""
         laws = self.marginals()
         share = self.bounds is None and self.model.is_share
         numbers = [[law.mean(), law.std(), *law.interval(level)] for law in laws]
@@ -313,20 +301,8 @@ class Sample(Answer):
             reading=(_READING,),
         )
 
-    def figure(self, level: float = 0.95) -> Figure | None:
-        """Return the posterior of each number after the release, beside the prior and the draws.
-
-        Parameters
-        ----------
-        level : float
-            The probability of an interval, such as 0.95.
-
-        Returns
-        -------
-        Figure or None
-            None where the rows cannot be computed.
-        """
-        rows = self.shown_rows(level)
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
+        """Return the posterior of each number after the release, beside the prior and the draws."""
         if not rows:
             return None
         values = self._rows_drawn

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from discreet._declarations import Relation, as_epsilon, as_integer, as_positive, as_size, people_assumption
-from discreet._documents.answer import VERSIONS
+from discreet._documents.parts import VERSIONS
 from discreet._numerics.search import RETREATS, certain, largest_scale
 from discreet._randomness.entropy import OSEntropy, private_source
 from discreet._registry import FAMILIES

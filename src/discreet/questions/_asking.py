@@ -19,7 +19,7 @@ from discreet._data.files import is_files
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
 from discreet.errors import InvalidInputError, PrivacyWarning, warn
-from discreet.ledger.charging import Charge, charge_once
+from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -142,9 +142,10 @@ class BoundQuestion:
             made[text.encode()] = answer
             return text
 
-        receipt = charge_once(charge, self.plan(), lambda: (self.guarantee, _document))
-        answer = made.get(receipt.result) or load_answer(receipt.result.decode())  # the latter: a retry
-        return replace(answer, receipt=receipt)
+        with charge.pay(self.plan()) as payment:
+            receipt = payment.earlier or payment.spend(self.guarantee, _document)  # the former: a retry
+        answer = made.get(receipt.result) or load_answer(receipt.result.decode())
+        return answer.with_receipt(receipt)
 
 
 def _is_list(data: Any) -> bool:

@@ -17,7 +17,6 @@ from discreet._data import contingency, count_levels
 from discreet._declarations import (
     EXCLUDE,
     Domain,
-    Relation,
     as_prior,
     as_probability,
     as_size,
@@ -79,11 +78,6 @@ class CountRequest(Request):
         """The number of values that are counted."""
         return self.domain.k
 
-    @property
-    def relation(self) -> Relation:
-        """Which pairs the mechanism protects."""
-        return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE
-
     @cached_property
     def exact_prior(self) -> tuple[float, ...]:
         """The parameters of the Dirichlet prior."""
@@ -108,7 +102,7 @@ class CountRequest(Request):
     @property
     def leaves_out(self) -> bool:
         """Whether records without a value are counted, privately, beside the levels: n is that of all."""
-        return self.domain.excludes_missing and not self.schema.hides_size
+        return self.domain.excludes_missing and not self.hides_size
 
     @property
     def expected_total(self) -> LogUniform | None:
@@ -124,7 +118,7 @@ class CountRequest(Request):
             suitable = ", ".join(
                 name for name, candidate in MECHANISMS.items() if self.relation in candidate.relations
             )
-            n = "a private n" if self.schema.hides_size else "a public n"
+            n = "a private n" if self.hides_size else "a public n"
             raise InvalidInputError(
                 f"cannot be used with {n}; these can: {suitable}", parameter="mechanism", value=chosen
             )
@@ -137,7 +131,7 @@ class CountRequest(Request):
             )
 
     def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
-        size = {} if self.schema.hides_size else {"n": n}
+        size = {} if self.hides_size else {"n": n}
         prior = (*self.exact_prior, 1.0) if self.leaves_out else self.exact_prior
         return self._chosen, {"prior": prior, "epsilon": epsilon, **size, **self._options}
 
@@ -219,16 +213,16 @@ class WholeCountRequest(CountRequest):
     def reading(self) -> dict[str, Any]:
         """How records are bounded while they are counted."""
         schema = self.schema
-        bound = {"person": schema.person, "per_person": schema.per_person, "n": schema.size}
-        return {**({"private_size": True} if schema.hides_size else bound), "strict": schema.strict}
+        bound = {"person": schema.person, "per_person": schema.per_person, "n": self.declared_size}
+        return {**({"private_size": True} if self.hides_size else bound), "strict": schema.strict}
 
     @property
     def declared_size(self) -> int | None:
         """0 where the number of records is private."""
-        return 0 if self.schema.hides_size else self.schema.size
+        return 0 if self.hides_size else self.schema.size
 
     def size_of(self, statistic: tuple[int, ...]) -> int:
-        return 0 if self.schema.hides_size else sum(statistic)
+        return 0 if self.hides_size else sum(statistic)
 
     def bind(self, size: int) -> PricedRequest:
         """One mechanism for all records; several records of a person by group privacy."""
@@ -375,7 +369,7 @@ class GroupCounts(CountRequest):
                 f"must be a column other than {self.outcome!r}", parameter="by", value=self.by
             )
         groups = self.schema.category(self.by, "by")
-        if not groups.public and not self.schema.hides_size:
+        if not groups.public and not self.hides_size:
             raise InvalidInputError(
                 "is private, and with a public n a replaced record may change "
                 "its group: ask for "
@@ -402,7 +396,7 @@ class GroupCounts(CountRequest):
     @property
     def declared_size(self) -> tuple[int, ...] | None:
         """The declared size of each group; zeros if sizes are private."""
-        return (0,) * self.groups.k if self.schema.hides_size else self.sizes
+        return (0,) * self.groups.k if self.hides_size else self.sizes
 
     def planned_size(self, n: Any) -> int:
         """The size of the smallest group; groups are taken as equal if only the total is known."""
@@ -413,11 +407,11 @@ class GroupCounts(CountRequest):
     @property
     def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
         """Sizes that were not declared are read from the data, and published."""
-        known = self.sizes is not None or self.schema.hides_size
+        known = self.sizes is not None or self.hides_size
         return () if known else (sizes_caution(self.by),)
 
     def read(self, data: Any) -> list[tuple[int, ...]]:
-        hidden = self.schema.hides_size
+        hidden = self.hides_size
         sizes_are_public = self.sizes is not None and not self.groups.excludes_missing
         n = (
             sum(self.sizes or ())
@@ -432,10 +426,10 @@ class GroupCounts(CountRequest):
         return [tuple(int(records) for records in row) for row in table[: self.groups.k]]
 
     def size_of(self, statistic: list[tuple[int, ...]]) -> tuple[int, ...]:
-        return tuple(0 if self.schema.hides_size else sum(row) for row in statistic)
+        return tuple(0 if self.hides_size else sum(row) for row in statistic)
 
     def bind(self, size: Sequence[int]) -> PricedRequest:
-        hidden = self.schema.hides_size
+        hidden = self.hides_size
         built = [self.build(number, self.epsilon) if number or hidden else None for number in size]
         note = group_assumption(self.by)
 
@@ -487,8 +481,6 @@ def mechanism_options(mechanism: str) -> set[str]:
 
 def check_mechanism(mechanism: Any) -> None:
     """Refuse a mechanism that is not known."""
-    allowed = ("auto", *MECHANISMS)
-    if mechanism not in allowed:
-        raise InvalidInputError(
-            f"is unknown{nearest(str(mechanism), allowed)}", parameter="mechanism", value=mechanism
-        )
+    if mechanism != "auto" and mechanism not in MECHANISMS:
+        known = nearest(str(mechanism), ("auto", *MECHANISMS))
+        raise InvalidInputError(f"is unknown{known}", parameter="mechanism", value=mechanism)

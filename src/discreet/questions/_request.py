@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from discreet._declarations import Relation
@@ -40,6 +41,16 @@ class Request(ABC):
     cautions: ClassVar[tuple[str, ...]] = ()
     """Warnings for the curator that follow from the declaration alone."""
 
+    @cached_property
+    def hides_size(self) -> bool:
+        """Whether the number of records is private."""
+        return self.schema.hides_size
+
+    @property
+    def relation(self) -> Relation:
+        """Which pairs of data the answer protects."""
+        return Relation.ADD_REMOVE if self.hides_size else Relation.REPLACE_ONE
+
     @abstractmethod
     def read(self, data: Any) -> Any:
         """Return the exact statistic of the data, which is private."""
@@ -59,7 +70,15 @@ class Request(ABC):
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
         """Return the widths of an answer about n simulated records, for plans; no data are opened."""
-        raise InvalidInputError("no width can be planned for a question of this kind; give epsilon or weight")
+        raise InvalidInputError(
+            "no width can be planned for a question of this kind; in a split give it epsilon or weight; "
+            "a Study without a ledger answers it from simulated records"
+        )
+
+    @property
+    def has_width(self) -> bool:
+        """Whether the width of an answer can be planned."""
+        return type(self).simulate is not Request.simulate
 
     def price(self, size: Any = None) -> Guarantee:
         """Return what asking costs for data of this public size, if it is not declared; opens no data."""
@@ -111,8 +130,3 @@ class SumsRequest(Request):
         int
         """
         return 0
-
-    @property
-    def relation(self) -> Relation:
-        """Which pairs the sums protect."""
-        return Relation.ADD_REMOVE if self.schema.hides_size else Relation.REPLACE_ONE

@@ -32,7 +32,7 @@ class SelectedRequest(Request):
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        if not self.schema.hides_size:
+        if not self.hides_size:
             raise InvalidInputError(
                 "the published values reveal who is in the data: leave n out of the schema, so that it "
                 "is private"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from discreet._declarations import as_epsilon
@@ -182,6 +183,90 @@ ARROWS = TextForm("domains", _arrows, _written)
 LIMITS = TextForm("limits", _limits, _written)
 OPTIONS = TextForm("options", _options, _written)
 FLAG = TextForm("flag", _flag, words, bool)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """The meaning of one field of a question, for forms, options and reports.
+
+    Parameters
+    ----------
+    form : TextForm
+        How the value is read from text and written.
+    help : str
+        One sentence for ``--help`` and forms.
+    label : str
+        The name that a reader sees.
+    example : str
+        A value as it is written in text.
+    python : bool
+        Whether the value cannot be written as text, so that only Python accepts it.
+    name : str
+        The name of the field.
+    required : bool
+        Whether the field has no default.
+    default : optional
+        The value of a field that is left out.
+    choices : tuple of str
+        The values that are allowed, if they are limited.
+
+    Examples
+    --------
+    >>> from discreet.questions.proportions import Proportions
+    >>> columns = Proportions.parameters()[0]
+    >>> columns.name, columns.label, columns.option
+    ('columns', 'Columns', '--columns')
+    """
+
+    form: TextForm
+    help: str
+    label: str = ""
+    example: str = ""
+    python: bool = False
+    name: str = ""
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def option(self) -> str:
+        """The name of the option on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+
+def parameter(
+    form: TextForm,
+    help: str,
+    *,
+    default: Any = MISSING,
+    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+    kw_only: bool = False,
+    **details: Any,
+) -> Any:
+    """Declare a field of a question: how its value is written, and what it means.
+
+    Parameters
+    ----------
+    form : TextForm
+        How the value is read from text and written.
+    help : str
+        One sentence for ``--help`` and forms.
+    default : optional
+        Required without one.
+    choices : tuple of str, or a function that returns it
+        The values that are allowed.
+    kw_only : bool
+        Whether it can be passed by name only.
+    **details
+        ``label``, ``example`` and ``python`` of :class:`Parameter`.
+    """
+    metadata = {"parameter": Parameter(form, help, **details), "choices": choices}
+    return field(default=default, metadata=metadata, kw_only=kw_only)
+
+
+optional = partial(parameter, default=None)
+"""A field that may be left out: it is None then."""
+
 
 _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers
 

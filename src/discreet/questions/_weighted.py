@@ -147,7 +147,7 @@ class WeightedRequest(SumsRequest):
             diagonal=design.is_diagonal,
             clusters=design.clusters,
             strata=design.strata is not None,
-            replaces=not self.schema.hides_size,
+            replaces=not self.hides_size,
         )
 
     @property
@@ -157,7 +157,7 @@ class WeightedRequest(SumsRequest):
 
     def _described(self, sums: WeightedSums | None) -> Design:
         """Return the public design, with the sizes that are public."""
-        schema, public = self.schema, sums is not None and not self.schema.hides_size
+        schema, public = self.schema, sums is not None and not self.hides_size
         return Design(
             self.design.weight,
             self.design.most,
@@ -184,7 +184,7 @@ class WeightedRequest(SumsRequest):
 
     def answer(self, sums: WeightedSums, source: Source = OS_ENTROPY) -> Weighted:
         """Return the answer that noisy sums give; with a seeded source it is not private."""
-        if not sums.records and not self.schema.hides_size:
+        if not sums.records and not self.hides_size:
             raise DataError("the data are empty: there is no record")
         described = self._described(sums)
         design = self.design

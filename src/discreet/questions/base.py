@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar, Self
 
 from discreet._declarations import as_epsilon
@@ -21,96 +20,13 @@ from discreet._text import nearest
 from discreet._typing import EpsilonLike
 from discreet.errors import InvalidInputError
 from discreet.questions._request import Request
-from discreet.questions._text import BUDGET, TextForm
+from discreet.questions._text import BUDGET, Parameter, optional
 from discreet.schema import Schema
 
 PLAN_VERSION = 3
 """Version of the plans that a ledger stores; 0.1 wrote plans without a version, 0.2 wrote version 2."""
 LABELS = {"epsilon": "Privacy budget ε", "delta": "δ", "by": "By group"}
 """Labels of the fields that several questions have."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """The meaning of one field of a question, for forms, options and reports.
-
-    Parameters
-    ----------
-    form : TextForm
-        How the value is read from text and written.
-    help : str
-        One sentence for ``--help`` and forms.
-    label : str
-        The name that a reader sees.
-    example : str
-        A value as it is written in text.
-    python : bool
-        Whether the value cannot be written as text, so that only Python accepts it.
-    name : str
-        The name of the field.
-    required : bool
-        Whether the field has no default.
-    default : optional
-        The value of a field that is left out.
-    choices : tuple of str
-        The values that are allowed, if they are limited.
-
-    Examples
-    --------
-    >>> from discreet.questions.proportions import Proportions
-    >>> columns = Proportions.parameters()[0]
-    >>> columns.name, columns.label, columns.option
-    ('columns', 'Columns', '--columns')
-    """
-
-    form: TextForm
-    help: str
-    label: str = ""
-    example: str = ""
-    python: bool = False
-    name: str = ""
-    required: bool = False
-    default: Any = None
-    choices: tuple[str, ...] = ()
-
-    @property
-    def option(self) -> str:
-        """The name of the option on the command line."""
-        return "--" + self.name.replace("_", "-")
-
-
-def parameter(
-    form: TextForm,
-    help: str,
-    *,
-    default: Any = dataclasses.MISSING,
-    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
-    kw_only: bool = False,
-    **details: Any,
-) -> Any:
-    """Declare a field of a question: how its value is written, and what it means.
-
-    Parameters
-    ----------
-    form : TextForm
-        How the value is read from text and written.
-    help : str
-        One sentence for ``--help`` and forms.
-    default : optional
-        Required without one.
-    choices : tuple of str, or a function that returns it
-        The values that are allowed.
-    kw_only : bool
-        Whether it can be passed by name only.
-    **details
-        ``label``, ``example`` and ``python`` of :class:`Parameter`.
-    """
-    metadata = {"parameter": Parameter(form, help, **details), "choices": choices}
-    return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)
-
-
-optional = partial(parameter, default=None)
-"""A field that may be left out: it is None then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +62,10 @@ class Question(ABC):
     sentence: ClassVar[str]
     """What the answer contains, in one sentence, for ``--help`` and the studio."""
 
-    epsilon: EpsilonLike | None = optional(  # noqa: RUF009
+    epsilon: EpsilonLike | None = optional(
         BUDGET, "Privacy budget, such as 0.5 or 1/2.", example="0.5", kw_only=True
     )
-    delta: EpsilonLike | None = optional(  # noqa: RUF009
+    delta: EpsilonLike | None = optional(
         BUDGET, "The δ of the guarantee, such as 1e-6, where it needs one.", example="1e-6", kw_only=True
     )
 
@@ -208,11 +124,6 @@ class Question(ABC):
     @property
     def exact_epsilon(self) -> Fraction:
         """The privacy budget as an exact fraction."""
-        if self.epsilon is None:
-            raise InvalidInputError(
-                "is missing: give the privacy budget of this question, such as epsilon=0.5",
-                parameter="epsilon",
-            )
         return as_epsilon(self.epsilon)
 
     @classmethod
@@ -529,41 +440,3 @@ def question_of(kind: Any, values: Mapping[str, Any], where: str = "") -> Questi
         raise InvalidInputError(f"{prefix}kind {kind!r} is unknown{nearest(kind, QUESTIONS)}")
     question: Question = QUESTIONS[kind].of(values, where)
     return question
-
-
-def check_names(columns: Any, parameter: str = "columns") -> tuple[str, ...]:
-    """Return names of columns as a tuple, from one name or several.
-
-    Parameters
-    ----------
-    columns : str or sequence of str
-        The names.
-    parameter : str
-        The name of the parameter in messages.
-
-    Returns
-    -------
-    tuple of str
-
-    Raises
-    ------
-    InvalidInputError
-        If a name is not a text, is empty or occurs twice.
-
-    Examples
-    --------
-    >>> check_names("smoker")
-    ('smoker',)
-    >>> check_names(["smoker", "sex"])
-    ('smoker', 'sex')
-    """
-    names = (columns,) if isinstance(columns, str) else tuple(columns or ())
-    if not all(isinstance(name, str) and name for name in names):
-        wrong = next(name for name in names if not (isinstance(name, str) and name))
-        shown = (
-            "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
-        )  # not its value, which may be private
-        raise InvalidInputError(f"{parameter} must be names of columns, such as 'smoker', 'sex', not {shown}")
-    if len(set(names)) < len(names):
-        raise InvalidInputError("names a column twice", parameter=parameter, value=columns)
-    return names

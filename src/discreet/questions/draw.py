@@ -21,8 +21,8 @@ from discreet.posterior_sampling.family import Family, public_prior
 from discreet.posterior_sampling.sample import DRAW_METHODS, Sample
 from discreet.posterior_sampling.sampler import PosteriorSampler, as_family, check_target, posterior_sampler
 from discreet.questions._request import PricedRequest, Request, refuse_weight
-from discreet.questions._text import NUMBERS, OPTIONS, TEXT, plain
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import NUMBERS, OPTIONS, TEXT, optional, parameter, plain
+from discreet.questions.base import Question
 from discreet.regression._newton.design import formula_columns
 from discreet.regression.release import LogisticRelease
 from discreet.schema import Category, Number, Schema

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from discreet._declarations import Relation, as_target_delta
+from discreet._data.guard import redact_errors
+from discreet._declarations import Relation, as_epsilon, as_target_delta
 from discreet._randomness.entropy import SeededEntropy
 from discreet._registry import SENTENCES
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import sizes_caution
 from discreet.questions._request import PricedRequest, Request, SumsRequest
-from discreet.questions._text import TEXT
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import TEXT, optional, parameter
+from discreet.questions.base import Question
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.regression.means import MeanDesign
 from discreet.schema import OWN_BIN, Schema
@@ -91,7 +92,7 @@ class Mean(Question):
                 columns=self.columns_used(schema)[:1],
                 mean=True,
                 by=self.by,
-                epsilon=self.exact_epsilon,
+                epsilon=as_epsilon(self.epsilon),
                 delta=self.delta,
             )
         return MeanSums(schema=schema, question=self)
@@ -111,7 +112,7 @@ class MeanSums(SumsRequest):
         """The relation that the sums protect: within groups if the groups are public."""
         by, schema = self.question.by, self.schema
         public = by is not None and schema.category(by, "by").public and schema.person is None
-        return Relation.WITHIN_GROUP if public and not schema.hides_size else super().relation
+        return Relation.WITHIN_GROUP if public and not self.hides_size else super().relation
 
     @property
     def sizes(self) -> Mapping[Any, int] | None:
@@ -139,7 +140,7 @@ class MeanSums(SumsRequest):
         return MeanDesign(
             column=None if schema.nameless else column,
             bounds=number.bounds,
-            epsilon=asked.exact_epsilon,
+            epsilon=as_epsilon(asked.epsilon),
             delta=None if delta is None else as_target_delta(delta, "leave delta out"),
             by=asked.by,
             groups=groups,
@@ -163,7 +164,7 @@ class MeanSums(SumsRequest):
         -------
         tuple
         """
-        sums, total = self.design.sums(data)
+        sums, total = redact_errors(self.design.sums)(data)
         within = self.design.relation is Relation.WITHIN_GROUP and not self.design.excludes
         if within and self.sizes is not None and any(sums[g][0] != size for g, size in self.sizes.items()):
             raise InvalidInputError(

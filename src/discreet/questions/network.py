@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet._data import contingencies
-from discreet._declarations import Domain
+from discreet._declarations import Domain, as_epsilon
 from discreet._registry import SENTENCES
 from discreet.answers.network import NetworkRelease, network_cost
 from discreet.distributions._networks import largest_families, table_for_column
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import TableCounts
 from discreet.questions._request import PricedRequest, Request, refuse_weight
-from discreet.questions._text import ARROWS, NUMBER, plain
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import ARROWS, NUMBER, optional, parameter, plain
+from discreet.questions.base import Question
 from discreet.schema import Schema
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Network(Question):
         if self.delta is not None:
             raise InvalidInputError("delta= cannot be used with a network: its guarantee is pure ε")
         graph = {name: tuple(self.parents[name]) for name in self.columns_used(schema)}
-        return NetworkTables(schema=schema, graph=graph, epsilon=self.exact_epsilon, prior=self.prior)
+        return NetworkTables(schema=schema, graph=graph, epsilon=as_epsilon(self.epsilon), prior=self.prior)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from discreet._declarations import as_epsilon
 from discreet._registry import MECHANISMS, SENTENCES
 from discreet._text import nearest
 from discreet.errors import InvalidInputError
@@ -18,8 +19,8 @@ from discreet.questions._counts import (
 )
 from discreet.questions._request import Request
 from discreet.questions._selected import DiscoveredValues, SparseCounts
-from discreet.questions._text import NAMES, NUMBERS, OPTIONS, TEXT
-from discreet.questions.base import Question, check_names, optional, parameter
+from discreet.questions._text import NAMES, NUMBERS, OPTIONS, TEXT, optional, parameter
+from discreet.questions.base import Question
 from discreet.schema import Category, Number, Schema
 
 EXPECTED_FALSE = "expected_false"
@@ -88,7 +89,7 @@ class Proportions(Question):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", check_names(self.columns))
+        object.__setattr__(self, "columns", _names(self.columns))
         check_mechanism(self.mechanism)
         for name in self.options or {}:
             if name not in (allowed := {*mechanism_options(self.mechanism), EXPECTED_FALSE}):
@@ -134,7 +135,7 @@ class Proportions(Question):
         ('no · f', 'no · m', 'yes · f', 'yes · m')
         """
         *_, first = names = tuple(self.columns) or (schema.only("columns"),)
-        epsilon = self.exact_epsilon
+        epsilon = as_epsilon(self.epsilon)
         if schema.weight is not None:
             from discreet.questions._weighted import WeightedRequest
 
@@ -182,3 +183,16 @@ class Proportions(Question):
     def _check_alone(self, what: str, more: set[str]) -> None:
         if extra := sorted(set(self.explicit_fields()) - {"columns", "epsilon"} - more):
             raise InvalidInputError(f"{extra[0]}= cannot be used with {what}")
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    """Return names of columns as a tuple, from one name or several."""
+    names = (columns,) if isinstance(columns, str) else tuple(columns or ())
+    if not all(isinstance(name, str) and name for name in names):
+        wrong = next(name for name in names if not (isinstance(name, str) and name))
+        # Not its value, which may be private.
+        shown = "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
+        raise InvalidInputError(f"columns must be names of columns, such as 'smoker', 'sex', not {shown}")
+    if len(set(names)) < len(names):
+        raise InvalidInputError("names a column twice", parameter="columns", value=columns)
+    return names

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from discreet._declarations import Domain
+from discreet._declarations import Domain, as_epsilon
 from discreet._inference.quantiles import MOST_PROBS, check_bins
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.questions._counts import ColumnCounts, CountRequest, DerivedRequest, GroupCounts
 from discreet.questions._request import Request, refuse_weight
-from discreet.questions._text import SERIES, TEXT
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import SERIES, TEXT, optional, parameter
+from discreet.questions.base import Question
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.schema import Number, Schema
 
@@ -117,7 +117,7 @@ class Quantiles(Question):
         if self.delta is not None:
             raise InvalidInputError("delta= cannot be used with quantiles: their guarantee is pure ε")
         check_bins(len(number.edges(fine=True)) + len(number.atoms))
-        arguments = {"schema": schema, "epsilon": self.exact_epsilon, "prior": 1.0}
+        arguments = {"schema": schema, "epsilon": as_epsilon(self.epsilon), "prior": 1.0}
         counts: CountRequest
         if self.by is None:
             counts = BinnedColumn(column=column, **arguments)  # type: ignore[arg-type]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from discreet._declarations import as_choice
+from discreet._declarations import as_choice, as_epsilon
 from discreet._registry import SENTENCES
 from discreet._text import nearest
 from discreet.errors import InvalidInputError
 from discreet.questions._request import PricedRequest, Request, SumsRequest
-from discreet.questions._text import LIMITS, OPTIONS, TEXT
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import LIMITS, OPTIONS, TEXT, optional, parameter
+from discreet.questions.base import Question
 from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.regression._newton.design import formula_columns
 from discreet.regression._newton.fit import Regression, regression
@@ -177,7 +177,7 @@ class RegressionSums(SumsRequest):
             family=asked.family,
             bounds=bounds,
             levels=levels,
-            epsilon=asked.exact_epsilon,
+            epsilon=as_epsilon(asked.epsilon),
             delta=asked.delta,
             prior=asked.prior,
             missing=missing,

@@ -17,8 +17,8 @@ from discreet.answers.survival import SurvivalAnswer
 from discreet.errors import InvalidInputError
 from discreet.questions._counts import DerivedRequest, TableCounts
 from discreet.questions._request import Request, refuse_weight
-from discreet.questions._text import SERIES, TEXT
-from discreet.questions.base import Question, optional, parameter
+from discreet.questions._text import SERIES, TEXT, optional, parameter
+from discreet.questions.base import Question
 from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
 from discreet.schema import OWN_BIN, Schema
 

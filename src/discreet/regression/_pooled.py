@@ -20,7 +20,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from discreet._declarations import as_positive
-from discreet._documents.answer import Estimates, Figure, Row, Words, cache_by_level, rows_of, with_interval
+from discreet._documents.answer import Estimates
+from discreet._documents.parts import Figure, Row, Words, rows_of, with_interval
 from discreet._typing import FloatArray
 from discreet.distributions.law import tails
 from discreet.errors import InvalidInputError
@@ -168,14 +169,15 @@ class PooledEstimates(Estimates):
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         return self._draw(as_positive(size, "size"), np.random.default_rng(seed))[0]
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         """The estimate of each group."""
         return self._summary(self.groups, self._joint_draws[0], level, self.subject.is_share)
 
-    @cache_by_level
     def slopes(self, level: float = 0.95) -> list[Row]:
         """How much the centre of a group changes with each covariate, in its own unit."""
+        return self._by_level(self._slopes, level)
+
+    def _slopes(self, level: float) -> list[Row]:
         return self._summary(self._covariates, self._joint_draws[1][:, 1:] / self._scales, level)
 
     @staticmethod
@@ -183,10 +185,10 @@ class PooledEstimates(Estimates):
         low, high = np.quantile(drawn, tails(level), axis=0)
         return rows_of(names, drawn.mean(axis=0), drawn.std(axis=0), low, high, share=share)
 
-    def figure(self, level: float = 0.95) -> Figure:
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
         """One interval for each group, ordered by its estimate."""
-        rows = tuple(sorted(self.rows(level), key=lambda row: row.mean))
-        return Figure(f"{self.subject.what} within each {self.subject.by}", rows)
+        ordered = tuple(sorted(rows, key=lambda row: row.mean))
+        return Figure(f"{self.subject.what} within each {self.subject.by}", ordered)
 
     @property
     def between(self) -> tuple[float, float, float]:

@@ -21,7 +21,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from discreet._declarations import as_choice, as_positive, as_size
-from discreet._documents.answer import VERSIONS
+from discreet._documents.parts import VERSIONS
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._typing import FloatArray
 from discreet.errors import DataError, InvalidInputError, PrivacyWarning, warn

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet._data import count_cells
+from discreet._data.engines import count_cells
 from discreet._data.files import open_columns
 from discreet._data.grids import Grid
 from discreet._data.levels import Levels
 from discreet._data.values import distinct
-from discreet._data.withheld import redact_errors
 from discreet._declarations import (
     EXCLUDE,
     MOST_STEPS,
@@ -42,17 +41,8 @@ from discreet._declarations import (
     people_bound,
     steps_between,
 )
-from discreet._documents.answer import (
-    INTERVALS_NOTE,
-    LARGEST,
-    VERSIONS,
-    Answer,
-    Row,
-    Words,
-    as_count,
-    cache_by_level,
-    with_interval,
-)
+from discreet._documents.answer import Answer
+from discreet._documents.parts import INTERVALS_NOTE, LARGEST, VERSIONS, Row, Words, as_count, with_interval
 from discreet._interop import Bridged
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
@@ -228,20 +218,8 @@ class Mean(Bridged, Answer):
         """The column."""
         return (self.column,)
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the posterior mean with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-            One row; ``noise`` is the share of the variance that is due to the noise of privacy.
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the posterior mean with its interval."""
         variance = self.law.var()
         noise = max(0.0, 1 - float(self.law.weight @ self.law.scale**2) / variance)
         low, high = np.clip(self.law.ppf(tails(level)), *self.bounds).tolist()
@@ -287,7 +265,7 @@ class Mean(Bridged, Answer):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        (mean,), (error,), spread = self.mean(), self.std(), self.deviation()[0]
+        mean, error, spread = self.law.mean(), math.sqrt(self.law.var()), self.deviation()[0]
         near = _AT_BOUND * (self.bounds[1] - self.bounds[0])
         for name, bound in zip(("lower", "upper"), self.bounds, strict=True):
             away = abs(mean - bound)
@@ -436,20 +414,8 @@ class Means(Answer):
     def heading(self) -> str:
         return self.by
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the mean of each group with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the intervals.
-
-        Returns
-        -------
-        list of Row
-            A row for each group.
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the mean of each group with its interval."""
         pairs = zip(self.groups, self.means, strict=True)
         return [replace(mean.rows(level)[0], name=str(name)) for name, mean in pairs]
 
@@ -705,7 +671,6 @@ class MeanDesign:
             unit=self.person if people else None,
         )
 
-    @redact_errors
     def sums(self, data: Any) -> tuple[dict[Any, tuple[int, int, int]], int]:
         """Compute the exact sums of each group: these are private.
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet._declarations import as_positive, as_real, as_reals
-from discreet._documents.answer import FIRST, Answer, Row, Table, Words, as_count, cache_by_level
+from discreet._documents.answer import Answer
+from discreet._documents.parts import FIRST, Row, Table, Words, as_count
 from discreet._numerics.enclosures import round_up
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError
@@ -169,19 +170,8 @@ class LogisticRelease(Answer):
         both = np.concatenate([self.intercepts[:, :, None], self.coefficients], axis=2)
         return both.reshape(len(both), -1)
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
-        """Return the mean of the published draws; its distance from the posterior mean is not known.
-
-        Parameters
-        ----------
-        level : float
-            Ignored: there are no intervals.
-
-        Returns
-        -------
-        list of Row
-        """
+    def _rows(self, level: float) -> list[Row]:
+        """Return the mean of the published draws; its distance from the posterior mean is not known."""
         return [
             Row(name, mean) for name, mean in zip(self.names, self._published_draws.mean(axis=0), strict=True)
         ]

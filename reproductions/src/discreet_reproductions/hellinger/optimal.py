@@ -31,7 +31,6 @@ from discreet._randomness.bulk import enclosed_digits
 from discreet._randomness.entropy import Source
 from discreet._randomness.integers import categorical
 from discreet.errors import DiscreetError, TooLargeError
-from discreet.mechanisms._outputs import Output
 from discreet.mechanisms.base import Mechanism
 from discreet.mechanisms.lattice import decoder
 from discreet.privacy.guarantee import Guarantee
@@ -323,9 +322,9 @@ class Optimal(Mechanism):
     def _table(self) -> _Table:
         return _table(self.prior, self.n, self.epsilon)
 
-    def _output(self, counts: tuple[int, ...], source: Source) -> Output:
+    def _output(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
         outputs, weights = self._table
-        return Output(tuple(outputs[categorical(weights[counts], source)].tolist()))
+        return tuple(outputs[categorical(weights[counts], source)].tolist())
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
         return self._table.outputs, np.log(self._probabilities(counts))

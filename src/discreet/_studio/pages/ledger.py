@@ -152,7 +152,7 @@ def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
         ledger.create(given.get("dataset", "").strip(), **scope, **amounts)  # type: ignore[arg-type]
     except InvalidInputError as error:
         names = ("dataset", "unit", "relation", *parts)
-        error.parameter = next((name for name in names if str(error).startswith(name)), "dataset")
+        error.parameter = error.parameter if error.parameter in names else "dataset"
         raise
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from discreet._documents.answer import Answer, Row, Words
+from discreet._documents.answer import Answer
+from discreet._documents.parts import Row, Words
 from discreet._typing import FloatArray
 from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
@@ -50,7 +51,7 @@ class EarlierFit(Answer):
         """Return the stated guarantee; the noise that these sums need is no longer computed."""
         return self.guarantee
 
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         """Return no rows, because no estimate is computed."""
         return []
 

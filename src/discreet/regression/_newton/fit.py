@@ -26,19 +26,18 @@ from discreet._declarations import (
     check_hidden_size,
     people_assumption,
 )
-from discreet._documents.answer import (
+from discreet._documents.answer import Answer
+from discreet._documents.base import parse
+from discreet._documents.parts import (
     INTERVALS_NOTE,
     LARGEST,
     VERSIONS,
-    Answer,
     Figure,
     Row,
     Words,
     as_count,
-    cache_by_level,
     with_interval,
 )
-from discreet._documents.base import parse
 from discreet._interop import Bridged
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
@@ -605,7 +604,7 @@ class Fit(Bridged, Answer):
                 "marginal effects need one response, an intercept, and a fit that published its curvature"
             )
         effects = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)
-        rows = self._rows(effects, as_level(level))
+        rows = self._rows_of(effects, as_level(level))
         return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
@@ -618,14 +617,13 @@ class Fit(Bridged, Answer):
         law, rng = self.posterior, np.random.default_rng(seed)
         return law.draws[rng.choice(len(law.draws), as_positive(size, "size"), p=law.weights)]
 
-    @cache_by_level
-    def rows(self, level: float = 0.95) -> list[Row]:
+    def _rows(self, level: float) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
         shares = self.noise_share().tolist()
-        rows = self._rows(self.posterior, level)
+        rows = self._rows_of(self.posterior, level)
         return [replace(row, noise=share) for row, share in zip(rows, shares, strict=True)]
 
-    def _rows(self, law: Posterior, level: float) -> list[Row]:
+    def _rows_of(self, law: Posterior, level: float) -> list[Row]:
         numbers = np.column_stack([law.mean, law.std(), *law.interval(level)])
         return [Row(name, *row) for name, row in zip(self.names, numbers.tolist(), strict=True)]
 
@@ -643,9 +641,9 @@ class Fit(Bridged, Answer):
         slopes = [j for j, name in enumerate(self.names) if "Intercept" not in name]
         return slopes or list(range(len(self.names)))
 
-    def figure(self, level: float = 0.95) -> Figure:
+    def _figure(self, rows: Sequence[Row], level: float) -> Figure:
         """Plot the slopes that the data decide, times the declared ranges if these differ tenfold."""
-        rows, ranges, title = self.rows(level), self.question.units.ranges, self.words().name
+        ranges, title = self.question.units.ranges, self.words().name
         drawn = sorted({*self.slopes} - {*self.posterior.find_undecided()}) or self.slopes
         if len(drawn) < len(self.slopes):
             title += ". Coefficients that the prior decides are in the table only"

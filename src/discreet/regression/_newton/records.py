@@ -21,7 +21,8 @@ import numpy.typing as npt
 from discreet._data import as_frame, as_table, of_columns
 from discreet._data.files import is_files, opened
 from discreet._data.grids import Grid
-from discreet._data.withheld import connections, failed, fetch, may_be_repeated, redact_errors
+from discreet._data.guard import redact_errors
+from discreet._data.withheld import connections, failed, fetch, may_be_repeated
 from discreet._typing import IntArray
 from discreet.errors import DataError, EngineFailure, InvalidInputError
 from discreet.regression._newton.design import Design
