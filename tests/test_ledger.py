@@ -1133,6 +1133,7 @@ def test_the_sum_and_the_tight_figure_are_both_shown(tmp_path: Path) -> None:
     call = ["ledger", "show", "survey", "--ledger", str(tmp_path / "ledger.db")]
     shown = CliRunner().invoke(app, call).stdout
     assert "ε = 3" in shown
-    assert "ε = 2.346 at δ = 1e-6" in shown
+    assert "ε = 2.346 at δ = 1e-6, which leaves ε = 2.654, if prices were fixed" in shown
     told = json.loads(CliRunner().invoke(app, [*call, "--json"]).stdout)
     assert told["together"]["epsilon"] == pytest.approx(2.346, abs=1e-3)
+    assert told["together"]["remaining"] == 5 - told["together"]["epsilon"]

@@ -285,24 +285,21 @@ def _print_account(account: Account, as_json: bool, whole: Guarantee | None = No
     if whole is not None:
         delta = float(account.cap.delta or 1e-6)
         together = {"epsilon": whole.quick_epsilon_at(delta), "delta": delta}
+        if account.cap.epsilon is not None:
+            together["remaining"] = max(0.0, float(account.cap.epsilon) - together["epsilon"])
     if as_json:
         print_json(account.to_dict() | ({"together": together} if together else {}))
         return
+    tight = []
+    if together:
+        text = f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}"
+        left = f", which leaves ε = {together['remaining']:.4g}" if "remaining" in together else ""
+        tight.append(["together", f"{text}{left}, if prices were fixed beforehand"])
     rows = [
         ["cap", str(account.cap)],
         ["spent", str(account.spent)],
         ["remaining", str(account.remaining)],
-        *(
-            [
-                [
-                    "together",
-                    f"ε = {together['epsilon']:.4g} at δ = {amount(together['delta'])}, "
-                    "if prices were fixed beforehand",
-                ]
-            ]
-            if together
-            else []
-        ),
+        *tight,
         ["relation", account.relation],
         *([] if account.unit is None else [["unit", account.unit]]),
         ["entries", str(account.entries)],
