@@ -67,10 +67,10 @@ def guess_rows(design: Design, moments: FloatArray) -> FloatArray:
     """
     generator, at, unit = np.random.default_rng(0), design.constant or 0, design.unit
     codes = [generator.integers(0, variable.coder.size, _GUESSED) for variable in design.variables]
-    alone = [(j, *column.factors[0]) for j, column in enumerate(design.columns) if len(column.factors) == 1]
+    alone = [(j, *factors[0]) for j, factors in enumerate(design.tables) if len(factors) == 1]
     rising: dict[int, tuple[int, FloatArray]] = {}
     for v, variable in enumerate(design.variables):
-        own = [(j, np.array(table) / unit) for j, place, table in alone if place == v]
+        own = [(j, table / unit) for j, place, table in alone if place == v]
         if variable.numeric:
             if own and (np.diff(own[0][1]) >= 0).all():
                 rising[v] = own[0]

@@ -128,7 +128,7 @@ class Design:
                 int(np.abs(np.diff(table)).max(initial=0)) if self.variables[v].numeric else 1
                 for v, table in factors
             )
-            for factors in self._tables
+            for factors in self.tables
         ]
         return np.asarray(steps) / self.unit
 
@@ -146,7 +146,7 @@ class Design:
         return {variable.name: variable.coder for variable in (*self.variables, self.response)}
 
     @cached_property
-    def _tables(self) -> list[list[tuple[int, IntArray]]]:
+    def tables(self) -> list[list[tuple[int, IntArray]]]:
         """The factors of each column as arrays; equal tables share one array."""
         arrays: dict[int, IntArray] = {}
         return [
@@ -162,7 +162,7 @@ class Design:
         ``norm``.
         """
         rows = np.empty((number, self.d), dtype=np.int64, order="F")
-        for j, factors in enumerate(self._tables):
+        for j, factors in enumerate(self.tables):
             entry: Any = self.unit
             for index, (variable, table) in enumerate(factors):
                 looked_up = table[codes[variable]]
