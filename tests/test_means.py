@@ -181,6 +181,20 @@ def test_means_of_public_groups_cost_a_change_within_one() -> None:
         load_answer(write_document("discreet/means", 1, forged["release"]))
 
 
+def test_people_and_a_private_number_of_records_have_no_public_groups() -> None:
+    """A person's records may be in other groups when replaced; sizes of groups would tell the number."""
+    columns: Any = {"x": (0, 10), "h": discreet.Category([1, 2], public=True)}
+    people: Any = discreet.Mean("x", by="h", epsilon=1).request(
+        discreet.Schema(columns, n=4, person="p", per_person=2)
+    )
+    assert people.price().relation == "replace-person"
+    assert people.design.noise.people == 2 * 2
+    hidden: Any = discreet.Mean("x", by="h", epsilon=1).request(discreet.Schema(columns))
+    assert hidden.price().relation == "add-remove"
+    made = hidden.bind(0).make(hidden.read({"x": [1.0, 2.0], "h": [1, 2]}))
+    assert all(mean.n is None for mean in made.means)
+
+
 def test_sizes_of_public_groups_are_compared_and_cautioned() -> None:
     columns = {"x": (0, 10), "g": discreet.Category(["a", "b"], public=True)}
     frame = {"x": [1, 2, 3], "g": ["a", "a", "b"]}
