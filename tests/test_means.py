@@ -191,8 +191,11 @@ def test_people_and_a_private_number_of_records_have_no_public_groups() -> None:
     assert people.design.noise.people == 2 * 2
     hidden: Any = discreet.Mean("x", by="h", epsilon=1).request(discreet.Schema(columns))
     assert hidden.price().relation == "add-remove"
-    made = hidden.bind(0).make(hidden.read({"x": [1.0, 2.0], "h": [1, 2]}))
-    assert all(mean.n is None for mean in made.means)
+    columns["x"] = discreet.Number(0, 10, missing="exclude")
+    answered: Any = discreet.Mean("x", by="h", epsilon=1).request(discreet.Schema(columns, n=3))
+    for request in (hidden, answered):
+        made = request.bind(0).make(request.read({"x": [1.0, 2.0, 3.0], "h": [1, 2, 2]}))
+        assert all(mean.n is None for mean in made.means)
 
 
 def test_sizes_of_public_groups_are_compared_and_cautioned() -> None:

@@ -18,7 +18,7 @@ from discreet._declarations import Relation
 from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DataError
 from discreet.regression._newton.design import Design, design, shorten_rows
-from discreet.regression._newton.models import Link, ResponseModel, model_of
+from discreet.regression._newton.models import _CELLS, Link, ResponseModel, model_of
 from discreet.regression._newton.records import read
 from discreet.regression._newton.sums import (
     RoundNoise,
@@ -171,6 +171,26 @@ def test_two_records_of_a_logistic_model_are_within_the_bound_in_other_coordinat
     found = max(float(((rows - row) ** 2).sum(axis=1).max()) for row in rows) / float(MU)
     print(point, stretched, found)
     assert 0.3 < found <= 1
+
+
+@pytest.mark.parametrize("point", [(0.3, 0.8), (1, -3), (0, 8)])
+def test_cells_of_predictors_bound_every_pair_in_them(point: tuple[float, float]) -> None:
+    made = declared("binomial", "a")
+    model = model_of("binomial", made)
+    link = model.link(made, np.array(point))
+    squares, weights, _ = model.pairs(link, made)
+    cells, unit = math.isqrt(len(squares)), 2.0**model.residual_bits
+    starts = np.unique(np.linspace(0, 2 * link.reach, _CELLS + 1).astype(int))[:-1]
+    assert len(starts) == cells
+    places = np.random.default_rng(1).integers(0, 2 * link.reach + 1, 2000)
+    cell = np.searchsorted(starts, places, side="right") - 1
+    chance, weight = (table[places] for table in link.tables)
+    apart = np.maximum(places[:, None] - places - 1, 0) * 2.0**link.shift / made.norm
+    apart = np.minimum(apart / float(np.linalg.norm(np.array(link.point, dtype=float))), 2.0)
+    exact = (chance[:, None] + unit - chance) ** 2 - chance[:, None] * (unit - chance) * apart**2
+    at = cell[:, None] * cells + cell
+    assert (exact <= 4 * squares[at] * (1 + 1e-6)).all()
+    assert (weight[:, None] ** 2 + weight**2 <= 2 * weights[at]).all()
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
