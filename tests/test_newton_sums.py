@@ -169,8 +169,7 @@ def test_two_records_of_a_logistic_model_are_within_the_bound_in_other_coordinat
     noise = noise_for(model, made, link, MU, Relation.REPLACE_ONE, 1, 0.2)
     rows = np.array([scaled(one, noise) for one in contributions(model, made, link, block)])
     found = max(float(((rows - row) ** 2).sum(axis=1).max()) for row in rows) / float(MU)
-    print(point, stretched, found)
-    assert 0.3 < found <= 1
+    assert 0.6 < found <= 1
 
 
 @pytest.mark.parametrize("point", [(0.3, 0.8), (1, -3), (0, 8)])
