@@ -166,6 +166,9 @@ def test_only_noise_that_can_be_summed_over() -> None:
         shorthand.shares(PARTLY, levels=LEVELS, epsilon=1, missing="exclude", mechanism="ehd")
     with pytest.raises(InvalidInputError, match="cannot be used with a posterior draw"):
         shorthand.draws(PARTLY, "dirichlet", levels=LEVELS, missing="exclude", epsilon=1, order=4)
+    hours = discreet.Schema({"hours": discreet.Number(0, 80, missing="exclude")}, n=3)
+    with pytest.raises(InvalidInputError, match="cannot be used with a posterior draw"):
+        discreet.Draw("hours", epsilon=1, delta="1e-6").request(hours)
 
 
 def test_what_is_left_out_is_counted_where_n_is_public() -> None:

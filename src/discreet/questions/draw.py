@@ -283,15 +283,16 @@ class PosteriorDraw(Request):
     def __post_init__(self) -> None:
         schema, model = self.schema, self.model
         model.prior(self.prior)
+        excludes = model.records != "vectors" and schema[self.column].missing == EXCLUDE
         if model.records == "levels":
-            if schema.category(self.column).domain.excludes_missing:
-                raise InvalidInputError(
-                    f"column {self.column!r}: missing='exclude' cannot be used with a posterior draw; ask "
-                    "for "
-                    "proportions, or declare the value that missing ones count as"
-                )
+            excludes = schema.category(self.column).domain.excludes_missing
         elif not isinstance(schema[self.column], Number) and model.records != "vectors":
             schema.number(self.column)
+        if excludes:
+            raise InvalidInputError(
+                f"column {self.column!r}: missing='exclude' cannot be used with a posterior draw; ask for "
+                "proportions or a mean, or declare the value that missing ones count as"
+            )
         if not schema.strict and (
             model.records == "vectors" or schema[self.column].missing in (None, EXCLUDE)
         ):
