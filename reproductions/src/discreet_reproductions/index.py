@@ -260,7 +260,7 @@ def _cell(text: str) -> str:
 
 def _shown(item: Item) -> str:
     if item.shown in {experiment.name for experiment in EXPERIMENTS}:
-        return f"`discreet reproduce {item.shown}`"
+        return f"`{item.shown}`"
     if item.shown.startswith("discreet "):
         return f"`{item.shown}`"
     if item.shown == PAGE:
