@@ -984,7 +984,7 @@ def test_every_kind_of_question_from_the_form_to_the_report(
         ("levels", {"columns": "visit"}, 400, "did you mean 'visits'", "columns"),
         ("levels", {"columns": ",".join(f"c{i}" for i in range(30))}, 400, "at most 20 here", "columns"),
         ("levels", {"by": "sex"}, 400, "is private", "by"),
-        ("levels", {"by": "visits"}, 400, "another column", "by"),
+        ("levels", {"by": "visits"}, 400, "a column other than", "by"),
         ("levels", {"prior": "1,2"}, 400, "prior", "prior"),
         ("levels", {"prior": "1," * 3000}, 400, "at most 4000", ""),
         ("levels", {"prior": ",".join("1" * 102)}, 400, "at most 100 here", "prior"),
