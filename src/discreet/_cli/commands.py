@@ -209,7 +209,8 @@ def _report(
     with new_file(out, force, "--out") as write:
         from discreet._reporting.report import report
 
-        write(report(answers if len(file) > 1 else answer, title=title))
+        result = answers if len(file) > 1 else next(iter(answers.values()))
+        write(report(result, title=title))
     note(f"Saved to {out}")
 
 
