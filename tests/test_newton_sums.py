@@ -172,6 +172,26 @@ def test_two_records_of_a_logistic_model_are_within_the_bound_in_other_coordinat
     assert 0.6 < found <= 1
 
 
+@pytest.mark.parametrize("weight", [0.4, 0.25, 0.05])
+def test_of_two_records_with_robust_errors_one_may_be_clipped(weight: float) -> None:
+    """Opposite residuals on one row are four times as far apart as one is long; one alone has a curvature."""
+    made = declared("gaussian", "a")
+    model, rows = model_of("gaussian", made), float(made.norm) ** 2
+    most = tuple(np.array([float(one.max())]) for one in model.extremes(links(model, made)[-1]))
+    longest = float(most[0][0]) * rows
+    ratios = rows**2 / (weight * longest), None, 1e6 * longest
+    assert _reach(model, rows, most, Relation.REPLACE_ONE, *ratios, 0) >= (4 + weight) * longest
+
+
+def test_a_square_that_is_rounded_up_is_within_the_bound() -> None:
+    """Half a unit counts as one."""
+    made = declared("gaussian", "a")
+    model, rows, shift = model_of("gaussian", made), float(made.norm) ** 2, 12
+    most = np.array([2.0 ** (shift - 1)]), np.ones(1), np.array([4.0 ** (shift - 1)])
+    found = _reach(model, rows, most, Relation.ADD_REMOVE, None, None, rows, shift)
+    assert found >= most[0][0] * rows + rows**2 / rows
+
+
 @pytest.mark.parametrize("point", [(0.3, 0.8), (1, -3), (0, 8)])
 def test_cells_of_predictors_bound_every_pair_in_them(point: tuple[float, float]) -> None:
     made = declared("binomial", "a")
