@@ -515,7 +515,7 @@ class TestColumns:
             count_levels(self.TABLE, SMOKER, column="xyzzy")
 
     def test_which_column(self) -> None:
-        with pytest.raises(InvalidInputError, match=r"Name it, one of: 'smoker', 'age'"):
+        with pytest.raises(InvalidInputError, match=r"name one of: 'smoker', 'age'"):
             count_levels(self.TABLE, SMOKER)
         assert count_levels(self.TABLE.select("smoker"), SMOKER) == (1, 0, 0)
 

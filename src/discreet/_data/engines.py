@@ -614,7 +614,7 @@ def choose(
 def no_column(names: Sequence[Any], column: str | None) -> InvalidInputError:
     listing = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if column is None:
-        return InvalidInputError(f"column is missing: name one of {listing}")
+        return InvalidInputError(f"column is missing; name one of: {listing}")
     return InvalidInputError(
         f"does not exist; {nearest(names, column)}The columns are: {listing}",
         parameter="column",

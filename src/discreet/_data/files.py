@@ -491,7 +491,9 @@ def _positions(
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
     if None in coders:
-        raise InvalidInputError("column is missing: name one of the columns in the first line of the file")
+        raise InvalidInputError(
+            "column is missing: the first line of the file must name the columns; give one of them"
+        )
     columns = [*coders, *([] if person is None else [person])]
     return [names.index(choose(names, column, no_field)) for column in columns]
 
