@@ -80,7 +80,8 @@ def test_small_numbers_are_numbers_of_yaml_and_not_below_what_was_spent(
     account = dataclasses.replace(result.account, spent=spent, cap=spent)
     record, _ = statement.registry_record(dataclasses.replace(result, account=account), ABOUT)
     text = statement.as_yaml(record)
-    assert errors(yaml.safe_load(text)) == []
+    assert errors(read := yaml.safe_load(text)) == []
+    assert isinstance(read["deployment"]["privacy_loss"]["privacy_parameters"]["delta"], float)
     written = text.split("delta: ")[1].split()[0]
     assert 0 <= Fraction(written) / Fraction(delta) - 1 < 1e-15
 
