@@ -340,7 +340,7 @@ def verdicts(
     }
     for (lemma, reading), (claim, why) in texts.items():
         mine = [row for row in rows if (row["lemma"], row["reading"]) == (lemma, reading)]
-        source = "D 3.2, B 2.1" if lemma == "sliding" else "D 3.3, B 2.2"
+        source = "D 3.2, B lemma 2.1" if lemma == "sliding" else "D 3.3, B lemma 2.2"
         source = "D 3.3" if (lemma, reading) == ("dilation", "unbounded") else source
         statements.append(_reading(f"{lemma}-{reading}", claim, source, why, mine))
     return statements
