@@ -311,7 +311,7 @@ def test_a_random_score_is_private_too() -> None:
 @pytest.mark.parametrize(
     ("score", "says"),
     [
-        ("helinger", "one of hellinger, kl"),
+        ("helinger", "did you mean .hellinger"),
         (lambda x, b: math.nan, "finite numbers"),
         (lambda x, b: math.inf, "finite numbers"),
         (lambda x, b: "near", "finite numbers"),

@@ -520,7 +520,7 @@ class Exponential(Calibrated):
         elif isinstance(self.score, str):
             if self.score not in SCORES:
                 raise InvalidInputError(
-                    f"must be one of {', '.join(SCORES)}, or a function{nearest(self.score, SCORES)}",
+                    f"is neither a known score nor a function{nearest(self.score, SCORES)}",
                     parameter="score",
                     value=self.score,
                 )
