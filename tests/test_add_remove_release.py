@@ -222,7 +222,7 @@ def test_groups_hide_their_sizes() -> None:
     assert re.search(r"^x  ", text, re.MULTILINE)
     assert "n =" not in text
     assert "private" in report(release)
-    with pytest.raises(InvalidInputError, match="by public column"):
+    with pytest.raises(InvalidInputError, match="of a public column"):
         shorthand.groups(frame(RECORDS), sizes=(1, 1, 1), **options)
     with pytest.raises(InvalidInputError, match="private under add-remove"):
         release.pool()

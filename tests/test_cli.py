@@ -169,7 +169,7 @@ BAD = {
     "prior empty": (("--prior", " "), 2, "--prior is empty; give a value, or leave it out"),
     "prior gap": (("--prior", "1,,1"), 2, "empty entry"),
     "by": (("--by", "smokr"), 2, "did you mean 'smoker'"),
-    "by itself": (("--by", "smoker"), 2, "another column"),
+    "by itself": (("--by", "smoker"), 2, "a column other than"),
     "option of the mechanism": (("--options", "gama=2"), 2, "gama"),
     "options": (("--options", "gamma"), 2, "must be name="),
     "mechanism": (("--mechanism", "latice"), 2, "did you mean 'lattice'"),

@@ -555,6 +555,6 @@ def test_one_parameter_does_not_end_where_floats_overflow_either() -> None:
 
 def test_data_in_the_place_of_a_family_are_not_quoted() -> None:
     for secret in (np.array([[0.123456, 2.0]]), [0.123456]):
-        with pytest.raises(InvalidInputError, match="by its name, not by a") as refused:
+        with pytest.raises(InvalidInputError, match="family must be a name, not a") as refused:
             shorthand.draws([0.5], secret, prior=(1, 1), epsilon=1, delta="1e-6")
         assert "0.123456" not in str(refused.value)

@@ -105,7 +105,7 @@ def test_dispersion_is_one_of_a_poisson_law() -> None:
     middle, low, high = wild.dispersion()
     assert 1.5 < low < 2 < high < 2.5
     assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.notes)
-    with pytest.raises(InvalidInputError, match="of poisson models"):
+    with pytest.raises(InvalidInputError, match="only Poisson models do"):
         asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
 
 
@@ -313,7 +313,7 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ age", {"missing": {"vote": "perhaps"}}, "not one of levels"),
         ("vote ~ age", {"prior": [(0, 1)]}, "prior=.* must say by column"),
         ("vote ~ age", {"aim": "fame"}, "aim"),
-        ("vote ~ age", {"errors": "robust"}, "gaussian family"),
+        ("vote ~ age", {"errors": "robust"}, "intervals of Gaussian models"),
         ("vote ~ age", {"errors": "equal"}, "must be 'robust'"),
         ("vote", {}, "must be a text such as"),
         ("vote ~ vote + age", {}, "both sides"),

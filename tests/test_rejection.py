@@ -241,7 +241,7 @@ def test_rows_beyond_the_bound_are_refused() -> None:
     """To the last place: nothing is left to rounding."""
     made = design(2, 2)
     for rows in ([[0.6, 0.8 + 1e-15], [0, 0]], [[0.1, 0.1]]):
-        with pytest.raises(NotPrivateError, match="not those of the design"):
+        with pytest.raises(NotPrivateError, match="must be the n rows of the design"):
             rejection(made, np.array(rows), SeededEntropy(0))
 
 

@@ -318,4 +318,4 @@ def test_intervals_hold_as_often_as_they_say(make: Any) -> None:
 @pytest.mark.parametrize(("allowed", "doubtful"), [("1", True), ("0.01", False)])
 def test_the_answer_says_where_its_total_is_not_to_be_trusted(allowed: str, doubtful: bool) -> None:
     notes = " ".join(asked([7] * 90, levels=range(1000), options={"expected_false": allowed}).notes)
-    assert ("interval of all records holds less often" in notes) == doubtful
+    assert ("interval of all records covers less often" in notes) == doubtful
