@@ -324,12 +324,25 @@ def test_weights_that_were_cut_are_counted_and_warned_about() -> None:
     assert "Effective number of records (Kish)" in loud.summary()
 
 
-@pytest.mark.parametrize(("epsilon", "hidden"), [(0.02, True), (5, False)])
-def test_shares_whose_size_the_noise_hides_are_named(epsilon: float, hidden: bool) -> None:
-    data = survey() | {"answer": ["a"] * 1996 + ["b"] * 4}
+@pytest.mark.parametrize(
+    ("counts", "epsilon", "hidden"),
+    [
+        ((1996, 4, 0), 0.02, "a, b, c"),
+        ((1700, 300, 0), 5, "c"),
+        ((0, 0, 2000), 5, "a, b, c"),
+        ((1200, 600, 200), 5, None),
+    ],
+)
+def test_shares_whose_size_the_noise_hides_are_named(
+    counts: tuple[int, ...], epsilon: float, hidden: str | None
+) -> None:
+    """Whatever the noise is, an empty value is named, and the value that all records have."""
+    data = survey() | {"answer": [v for v, count in zip("abc", counts, strict=True) for _ in range(count)]}
     request: Any = discreet.Proportions("answer", epsilon=epsilon).request(Schema(COLUMNS, n=2000))
     answer = request.answer(request.read(pd.DataFrame(data)), SeededEntropy(2))
-    assert any("noise hides how near" in text for text in answer.warnings) is hidden
+    named = [text for text in answer.warnings if "noise hides how near" in text]
+    assert bool(named) is bool(hidden)
+    assert all(f"these shares are: {hidden};" in text for text in named)
 
 
 @pytest.mark.parametrize("about", [{"n": 2000}, {}, {"n": "public", "strata": "h"}])

@@ -48,8 +48,8 @@ _EXTRA = Fraction(1, 20)
 """Parts of the privacy budget: of the squares together, without and with strata, and of each further sum. The
 totals have the rest."""
 _DRAWS = 4000
-_HIDDEN = 0.9
-"""The part of a share's variance that is noise, above which the prior decides about shares near 0 or 1."""
+_HIDDEN = 3
+"""Standard deviations of the noise: shares that are no farther from 0 or 1 may be these."""
 _READING = (
     "These are weighted estimates: each record stands for as many people as its weight says. The intervals "
     "account for the sampling design that was declared and for the noise of privacy. The weights are taken "
@@ -561,11 +561,14 @@ class Weighted(Answer):
                 f"cut to {self.design.most:g}: people with large weights count for less than they should; "
                 "declare a larger Weight(most) next time"
             )
-        hidden = [
-            row.name
-            for row in self.rows()
-            if row.share and min(row.mean, 1 - row.mean) < 3 * (row.sd or 0) and (row.noise or 0) > _HIDDEN
-        ]
+        reach = _HIDDEN * self.noise.deviation("totals")
+        near = (
+            number < reach or sum(group) - number < reach * math.sqrt(len(group) - 1)
+            for group in self.totals
+            for number in group
+        )
+        shares = self.rows() if self.bounds is None else []
+        hidden = [row.name for row, is_near in zip(shares, near, strict=False) if is_near]
         if hidden:
             found.append(
                 f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; only the other "
