@@ -22,14 +22,14 @@ SOUGHT = {
     "stratified": "docs/reference/glossary",
     "confidence interval": "docs/explanation/noise-aware",
     "mean of a column": "docs/how-to/regression",
-    "regression": "docs/tutorials/regression",
+    "regression": "docs/how-to/regression",
     "add/remove": "docs/explanation/relations",
     "OpenDP": "docs/how-to/read-other-releases",
     "budget": "docs/how-to/team-ledger",
     "proportions": "docs/reference/api/discreet.proportions",
     "Ledger": "docs/reference/api/discreet.Ledger",
 }
-PARTS = ("docs", "proofs", "reproductions", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+PARTS = ("docs", "proofs", "reproductions", "examples", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
 def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
