@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet._documents.parts import Row
 from discreet.errors import InvalidInputError
-from discreet.regression._pooled import PooledEstimates, Subject, drawn_mixture, group_mixture
+from discreet.regression._pooled import PooledEstimates, Subject, drawn_mixture, group_mixture, pool_shares
 
 AREAS = tuple("abcdefgh")
 LINE = dict(zip(AREAS, [31.0, 28, 35, 40, 26, 33, 30, 38], strict=True))
@@ -136,3 +137,30 @@ def test_weighted_estimates_without_groups_are_not_pooled() -> None:
     alone = discreet.proportions(survey(), "ill", schema=discreet.Schema(WEIGHTED, n=1600), epsilon=2)
     with pytest.raises(InvalidInputError, match="by=COLUMN"):
         alone.pool()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("counts", "noise", "hidden"),
+    [
+        ((30, 0, 0, 0, 0, 0, 0, 28), 0.9, "v1, v2, v3, v4, v5, v6;"),
+        ((30, 0, 0, 0, 0, 0, 0, 28), 0.1, None),
+        ((28, 0, 30), 0.9, None),
+        ((300, 280), 0.9, None),
+        ((30, 2), 0.9, "v1;"),
+    ],
+)
+def test_values_whose_share_the_prior_decides_are_named(
+    counts: tuple[int, ...], noise: float, hidden: str | None, turned: bool
+) -> None:
+    """Many values without records together, or the value itself; not one other, nor without noise."""
+    drawn = np.random.default_rng(3).dirichlet(1 + np.array(counts), (4000, 8))
+    axes = {"area": AREAS, "answer": [f"v{i}" for i in range(len(counts))]}
+    of_value = [noise if count < 5 else 0.1 for count in counts]
+    parts = np.repeat(of_value, 8) if turned else np.tile(of_value, 8)
+    rows = [Row("x", 0.5, noise=float(part)) for part in parts]
+    about = {"income": LINE}
+    prior = np.ones(len(counts))
+    pooled = pool_shares(drawn, prior, axes, None, about, 0, rows, turned=turned)
+    assert len(pooled.warnings) == (hidden is not None)
+    assert all(f"hidden by noise: {hidden}" in text for text in pooled.warnings)

@@ -122,7 +122,7 @@ class ConditionalRelease(Answer):
         if covariates is not None:
             empty, axes = [release is None for release in self.releases], self.axes_of_names
             drawn, prior = self._shares.draws, self._first.prior
-            return pool_shares(drawn, prior, axes, value, covariates, seed, empty)
+            return pool_shares(drawn, prior, axes, value, covariates, seed, self.rows(), empty)
         if self.sizes is None:
             raise InvalidInputError("pool needs the sizes of the groups, which are private under add-remove")
         if any(release.leaves_out for release in self._nonempty):

@@ -640,10 +640,10 @@ class Release(Bridged, Answer):
         if len(axes) != 2 or {outcome, given} != set(axes):
             raise InvalidInputError(f"pool takes the two columns of a table, which has: {', '.join(axes)}")
         if covariates is not None:
-            rows = np.reshape(self.prior, [len(levels) for levels in axes.values()])
-            prior = (rows if given == next(iter(axes)) else rows.T)[0]
-            both = {given: axes[given], outcome: axes[outcome]}
-            return pool_shares(self.shares(outcome, given).draws, prior, both, value, covariates, seed)
+            table, turned = np.reshape(self.prior, [len(v) for v in axes.values()]), given != next(iter(axes))
+            drawn, both = self.shares(outcome, given).draws, {given: axes[given], outcome: axes[outcome]}
+            prior = (table.T if turned else table)[0]
+            return pool_shares(drawn, prior, both, value, covariates, seed, self.rows(), turned=turned)
         carried = self.built.count_noise(self.counts, self.noisy)
         if carried is None:
             raise InvalidInputError(f"{self.mechanism} publishes no noisy counts, which pooling needs")

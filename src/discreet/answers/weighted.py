@@ -458,8 +458,8 @@ class Weighted(Answer):
         if self.by is None or len(self.axes) > 2:
             raise InvalidInputError("pool needs groups, asked for with by=COLUMN, and one column beside them")
         if self.bounds is None:
-            drawn = np.stack([part.shares for part in self._usual], axis=1)
-            return pool_shares(drawn, np.ones(self.noise.cells), self.axes, value, covariates, seed)
+            drawn, ones = np.stack([part.shares for part in self._usual], axis=1), np.ones(self.noise.cells)
+            return pool_shares(drawn, ones, self.axes, value, covariates, seed, self.rows())
         (groups,) = self.axes.values()
         mixtures = [drawn_mixture(mean, (1.0, 1.0)) for mean in self._numbers(self._usual, 0).T]
         low, high = self.bounds
@@ -561,14 +561,9 @@ class Weighted(Answer):
                 f"cut to {self.design.most:g}: people with large weights count for less than they should; "
                 "declare a larger Weight(most) next time"
             )
-        reach = _HIDDEN * self.noise.deviation("totals")
-        near = (
-            number < reach or sum(group) - number < reach * math.sqrt(len(group) - 1)
-            for group in self.totals
-            for number in group
-        )
-        shares = self.rows() if self.bounds is None else []
-        hidden = [row.name for row, is_near in zip(shares, near, strict=False) if is_near]
+        sides = [min(x, (sum(g) - x) / math.sqrt(max(len(g) - 1, 1))) for g in self.totals for x in g]
+        shares = zip(self.rows(), sides, strict=True) if self.bounds is None else ()
+        hidden = [row.name for row, least in shares if least < _HIDDEN * self.noise.deviation("totals")]
         if hidden:
             found.append(
                 f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; only the other "

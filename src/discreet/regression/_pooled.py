@@ -38,6 +38,7 @@ _POINTS, _WIDER = 256, 1.3
 _NEGLIGIBLE = 25.0
 """By how many nats less likely than the likeliest a τ is, with normal likelihoods, to be left out."""
 _DRAWS = 20_000
+_DOUBT = "the prior decides about them, and intervals may hold too seldom: ask about fewer values"
 
 
 class GroupMixture(NamedTuple):
@@ -80,6 +81,7 @@ class Subject(NamedTuple):
     what: str
     bounds: tuple[float, float]
     is_share: bool = False
+    doubts: tuple[str, ...] = ()
 
 
 class PooledEstimates(Estimates):
@@ -185,6 +187,10 @@ class PooledEstimates(Estimates):
         low, high = np.quantile(drawn, tails(level), axis=0)
         return rows_of(names, drawn.mean(axis=0), drawn.std(axis=0), low, high, share=share)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.subject.doubts
+
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
         """One interval for each group, ordered by its estimate."""
         ordered = tuple(sorted(rows, key=lambda row: row.mean))
@@ -224,12 +230,15 @@ def pool_shares(
     value: Any,
     covariates: Covariates | None,
     seed: int,
+    rows: Sequence[Row],
     empty: Sequence[bool] | None = None,
+    turned: bool = False,
 ) -> PooledEstimates:
     """Pool the shares of one value, of which there are posterior draws under a Dirichlet prior.
 
     ``draws`` has shape (draws, groups, values), in the order of the two ``axes``: groups and values. The last
-    value is meant unless one is given; groups that are ``empty`` say nothing.
+    value is meant unless one is given; groups that are ``empty`` say nothing. ``rows`` are those of the
+    answer, group after group, or value after value where ``turned``.
     """
     (by, groups), (column, values) = axes.items()
     value = values[-1] if value is None else value
@@ -239,15 +248,19 @@ def pool_shares(
         )
     at = list(values).index(value)
     drawn, own = draws[:, :, at], float(prior[at])
-    others = float(sum(prior)) - own
     nothing = GroupMixture(np.ones(1), np.full(1, 0.5), np.full(1, 1e6))
     mixtures = [
-        nothing if without else drawn_mixture(share, (own, others))
+        nothing if without else drawn_mixture(share, (own, float(sum(prior)) - own))
         for share, without in zip(drawn.T, empty or [False] * len(groups), strict=True)
     ]
-    middle = drawn.mean(axis=0)
-    within = math.sqrt(float(np.median(middle * (1 - middle))))
-    subject = Subject(tuple(groups), by, f"Share of {value} in {column}", (0.0, 1.0), True)
+    means, deviations = draws.mean(axis=0), draws.std(axis=0)
+    noise = np.reshape([row.noise or 0 for row in rows], means.shape, order="F" if turned else "C")
+    near = ((means < 2 * deviations) & (noise > 0.5)).mean(axis=0) > 0.5  # in most groups, by noise
+    moved = near[at] or np.median(means[:, near].sum(axis=1) - deviations[:, at]) > 0
+    names = ", ".join(str(v) for v, is_near in zip(values, near, strict=True) if is_near)
+    doubts = (f"in most groups these values are hidden by noise: {names}; {_DOUBT}",) if moved else ()
+    within = math.sqrt(float(np.median((means * (1 - means))[:, at])))
+    subject = Subject(tuple(groups), by, f"Share of {value} in {column}", (0.0, 1.0), True, doubts)
     return PooledEstimates(subject, mixtures, within, covariates, seed)
 
 
