@@ -1,8 +1,9 @@
-"""Do intervals of weighted surveys hold the population's share and mean, and how wide are they?
+"""Do intervals of weighted surveys hold the population's numbers, and how wide are they?
 
 Weights are informative: people who are rarely drawn differ in what is asked. The designs have strata or
 clusters where they say so. The reference is the interval of Hájek's estimate without noise, by its linearised
-variance. Weights are at most 4, around 1, and few are cut.
+variance; of regressions the weighted estimate with the sandwich of R's ``survey`` package. Weights are at
+most 4, around 1, and few are cut.
 
     python benchmarks/weights.py --repetitions 300
 """
@@ -16,16 +17,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 import discreet
 from discreet._randomness.entropy import SeededEntropy
+from discreet.questions.regress import RegressionSums
 
 MOST = 4
+DELTA = 1e-6
+"""Of regressions, where none is given."""
 SHARES = {True: (0.45, 0.35, 0.2), False: (0.7, 0.25, 0.05)}
 """Shares of the answers among those who are rarely drawn, and among the others."""
 LEVELS = ("a", "b", "c")
 KINDS = ("share", "mean", "groups", "strata", "clusters", "both")
+FAMILIES = {"linear": "gaussian", "logistic": "binomial", "poisson": "poisson"}
+RESPONSES = {"linear": "income", "logistic": "member", "poisson": "visits"}
+ALL = (*KINDS, *FAMILIES)
 
 
 def survey(rng: np.random.Generator, n: int, kind: str) -> pd.DataFrame:
@@ -44,6 +51,8 @@ def survey(rng: np.random.Generator, n: int, kind: str) -> pd.DataFrame:
     thresholds = np.where(rare[cluster, None], edges[True], edges[False]) - moved[:, None]
     answer = (place[:, None] > thresholds).sum(axis=1)
     age = np.clip(45 + 8 * rare[cluster] + 6 * effect[cluster] + rng.normal(0, 12, n), 0, 100)
+    sex = np.where(rng.random(n) < 0.5, "f", "m")
+    x, rarely = rng.uniform(0, 10, n), rare[cluster]
     return pd.DataFrame(
         {
             "answer": np.array(LEVELS)[answer],
@@ -51,7 +60,11 @@ def survey(rng: np.random.Generator, n: int, kind: str) -> pd.DataFrame:
             "weight": weight,
             "stratum": stratum[cluster],
             "cluster": cluster,
-            "sex": np.where(rng.random(n) < 0.5, "f", "m"),
+            "sex": sex,
+            "x": x,
+            "income": 20 + (1.5 + rarely) * x + 4 * (sex == "m") + rng.normal(0, 4 + x / 2, n),
+            "member": np.where(rng.random(n) < expit(-1 + (0.2 + 0.2 * rarely) * (x - 3)), "yes", "no"),
+            "visits": np.minimum(rng.poisson(np.exp(0.2 + (0.1 + 0.08 * rarely) * x)), 20),
         }
     )
 
@@ -64,21 +77,38 @@ def request(kind: str, n: int, epsilon: float, delta: float | None) -> Any:
         "weight": discreet.Weight(MOST),
         "stratum": discreet.Category(list(range(5)), public=True),
         "sex": ["f", "m"],
+        "x": (0, 10),
+        "income": (0, 80),
+        "member": ["no", "yes"],
+        "visits": (0, 20),
     }
     design: dict[str, Any] = {"strata": "stratum"} if kind in ("strata", "both") else {}
     if kind in ("clusters", "both"):
         design |= {"cluster": "cluster", "person": "cluster", "per_person": 4}
     schema = discreet.Schema(columns, n=n, **design)
     budget = {"epsilon": epsilon, "delta": delta}
+    if kind in FAMILIES:
+        formula = f"{RESPONSES[kind]} ~ x + sex"
+        budget["delta"] = DELTA if delta is None else delta
+        return discreet.Regress(formula, family=FAMILIES[kind], **budget).request(schema)
     if kind == "mean":
         return discreet.Mean("age", **budget).request(schema)
     by = "sex" if kind == "groups" else None
     return discreet.Proportions("answer", by=by, **budget).request(schema)
 
 
+def answer(asked: Any, sums: Any, source: SeededEntropy) -> Any:
+    """The answer of a request with noise from a seed."""
+    if isinstance(asked, RegressionSums):
+        return asked.regression.fit(sums, asked.schema.person, source)
+    return asked.answer(sums, source)
+
+
 def hajek(frame: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Estimates without noise, and their deviations by linearisation."""
     w = np.minimum(frame["weight"].to_numpy(), MOST)
+    if kind in FAMILIES:
+        return coefficients(frame, kind, w)
     if kind == "mean":
         pieces = [(np.ones(len(w)), frame["age"].to_numpy())]
     elif kind == "groups":
@@ -104,11 +134,30 @@ def hajek(frame: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
     return estimates, deviations
 
 
+def coefficients(frame: pd.DataFrame, kind: str, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted coefficients without noise, and their deviations by the sandwich."""
+    rows = np.column_stack([np.ones(len(w)), frame["x"], frame["sex"] == "m"])
+    y = frame[RESPONSES[kind]]
+    y = (y == "yes").to_numpy(float) if kind == "logistic" else y.to_numpy(float)
+    point = np.array([np.log(np.average(y, weights=w)) if kind == "poisson" else 0.0, 0, 0])
+    for _ in range(30):
+        predictor = rows @ point
+        mean = {"linear": predictor, "logistic": expit(predictor), "poisson": np.exp(predictor)}[kind]
+        slope = {"linear": np.ones(len(w)), "logistic": mean * (1 - mean), "poisson": mean}[kind]
+        inverse = np.linalg.inv((rows * (w * slope)[:, None]).T @ rows)
+        scores = rows * (w * (y - mean))[:, None]
+        point = point + inverse @ scores.sum(axis=0)
+    middle = scores.T @ scores * len(w) / (len(w) - 1)
+    return point, np.sqrt(np.diag(inverse @ middle @ inverse))
+
+
 @cache
 def truth(kind: str) -> np.ndarray:
     """The population's numbers: weighted means of a very large survey."""
     frame = survey(np.random.default_rng(1), 4_000_000, kind)
     w = frame["weight"]
+    if kind in FAMILIES:
+        return coefficients(frame, kind, w.to_numpy())[0]
     if kind == "mean":
         return np.array([(w * frame["age"]).sum() / w.sum()])
     shares = np.array([w[frame["answer"] == level].sum() for level in LEVELS]) / w.sum()
@@ -119,7 +168,7 @@ def results(
     kind: str, n: int, epsilons: Sequence[float], delta: float | None, repetitions: int, seed: int
 ) -> Iterator[list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """For each ε: whether intervals hold with and without noise, and how much wider those with noise are."""
-    rng, known = np.random.default_rng([seed, n, KINDS.index(kind)]), truth(kind)
+    rng, known = np.random.default_rng([seed, n, ALL.index(kind)]), truth(kind)
     requests = [request(kind, n, epsilon, delta) for epsilon in epsilons]
     for _ in range(repetitions):
         frame = survey(rng, n, kind)
@@ -127,7 +176,8 @@ def results(
         estimate, deviation = hajek(frame, kind)
         found = []
         for asked in requests:
-            low, high = asked.answer(sums, SeededEntropy(int(rng.integers(2**62)))).interval(0.9)
+            source = SeededEntropy(int(rng.integers(2**62)))
+            low, high = answer(asked, sums, source).interval(0.9)
             plain = np.abs(estimate - known) <= 1.645 * deviation
             width = (high - low) / (2 * 1.645 * deviation)
             found.append(((low <= known) & (known <= high), plain, width))
@@ -140,7 +190,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--seed", type=int, default=35)
     parser.add_argument("--delta", type=float)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default=",".join(ALL))
     parser.add_argument("--sizes", default="1000,5000,20000")
     parser.add_argument("--epsilons", default="0.5,1,3")
     asked = parser.parse_args()

@@ -570,7 +570,7 @@ def test_residuals_that_cannot_be_clipped_are_looked_at_from_the_start(unsure: f
     assert (clip is None) is again
     assert point.tolist() == ([0.0, 0.0] if again else [0.3, 0.9])
     plain, looked = (
-        setting.noise(setting.model.link(setting.design, *at), Fraction(1, 2), 0.3, 0.1).gradient
+        setting.round(setting.model.link(setting.design, *at), Fraction(1, 2), 0.3, 0.1).noise.gradient
         for at in ((np.zeros(2), None), (point, clip))
     )
     assert looked <= plain

@@ -19,6 +19,7 @@ from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import DataError
 from discreet.regression._newton.design import Design, design, shorten_rows
 from discreet.regression._newton.models import _CELLS, Link, ResponseModel, model_of
+from discreet.regression._newton.posterior import CoefficientPrior, PublicSetting
 from discreet.regression._newton.records import read
 from discreet.regression._newton.sums import (
     RoundNoise,
@@ -29,6 +30,7 @@ from discreet.regression._newton.sums import (
     exact_sums,
     noise_for,
     records,
+    survey_sums,
 )
 
 pytest.importorskip("formulaic")
@@ -36,7 +38,12 @@ pytest.importorskip("formulaic")
 LEVELS = {"b": ("p", "q", "r"), "binomial": ("no", "yes"), "multinomial": ("u", "v", "w")}
 BOUNDS = {"a": (0, 10), "gaussian": (0, 5), "poisson": (0, 6)}
 FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")
+WEIGHTED = {"weight": ("w", 2.0)}
 MU = Fraction(1, 4)
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((family, {}) for family in FAMILIES),
+    *((family, WEIGHTED) for family in FAMILIES if family != "multinomial"),
+]
 
 
 def declared(family: str, formula: str = "a + b", **options: Any) -> Design:
@@ -62,8 +69,10 @@ def links(model: ResponseModel, made: Design, size: float = 1.5) -> list[Link]:
         found += [link.with_mixing(matrix, made) for link in (found[0], found[1], found[-1])]
         found.append(found[-1].with_mixing(matrix / 12, made))
         assert all(link.mixing for link in found[-4:])
-    outer = [link.with_outer() for link in (found[0], *found[3:])] if model.normal else []
-    return [*found, *outer]
+    robust = [model.bounded_link(link, True) for link in (found[0], *found[3:]) if model.outputs == 1]
+    if made.weight is not None:
+        return robust
+    return [*found, *robust] if model.normal else found
 
 
 def every_record(made: Design, model: ResponseModel) -> RowBlock:
@@ -71,12 +80,25 @@ def every_record(made: Design, model: ResponseModel) -> RowBlock:
     places = [sorted({0, v.coder.size // 2, v.coder.size - 1, v.coder.size // 3}) for v in made.variables]
     size = made.response.coder.size
     answers = range(size) if size < 10 else (0, size // 2, size - 1)
-    return records(made, [np.array(c) for c in zip(*product(*places, answers), strict=True)])
+    weights = [(0, 1, 1365, 1 << 12, (1 << 12) + 1)] if made.weight else []
+    return records(made, [np.array(c) for c in zip(*product(*places, answers, *weights), strict=True)])
 
 
 def contributions(model: ResponseModel, made: Design, link: Link, block: RowBlock) -> list[RoundSums]:
+    weight = block.weight
     return [
-        exact_sums(model, made, link, [RowBlock(block.rows[i : i + 1], block.response[i : i + 1])])
+        exact_sums(
+            model,
+            made,
+            link,
+            [
+                RowBlock(
+                    block.rows[i : i + 1],
+                    block.response[i : i + 1],
+                    None if weight is None else weight[i : i + 1],
+                )
+            ],
+        )
         for i in range(len(block.response))
     ]
 
@@ -115,6 +137,40 @@ def test_every_pair_of_records_is_within_the_bound(family: str, relation: Relati
         for link in links(model, made):
             noise = noise_for(model, made, link, MU, relation, 1, 0.2, squares)
             assert worst(model, made, link, noise, relation) <= 1
+
+
+@pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_REMOVE])
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_every_pair_of_weighted_records_is_within_the_bound(family: str, relation: Relation) -> None:
+    """Weights of 0, the smallest, a third, the largest and a cut one; all noises of matrices and squares."""
+    made = declared(family, "a", **WEIGHTED)
+    model = model_of(family, made)
+    reached = []
+    for link in links(model, made):
+        assert link.outer_shift is not None
+        for curved, squared in ((0.2, 0.02), (0.05, 0.5)):
+            squares = squared if model.squares else 0.0
+            noise = noise_for(model, made, link, MU, relation, 1, curved, squares)
+            reached.append(worst(model, made, link, noise, relation))
+            assert reached[-1] <= 1
+    assert max(reached) > 0.4  # half of the noise would be found
+
+
+@pytest.mark.parametrize(("most", "people"), [("public", 1), ("private", 1), ("public", 3)])
+def test_sums_of_weights_move_by_no_more_than_their_noise_covers(most: str, people: int) -> None:
+    made = declared("binomial", "a", **WEIGHTED)
+    model = model_of("binomial", made)
+    n = 5 if most == "public" else None
+    relation = Relation.REPLACE_ONE if n else Relation.ADD_REMOVE
+    prior = CoefficientPrior.wide(made, model)
+    setting = PublicSetting(made, model, prior, MU, relation, n, people, robust=True)
+    each = [survey_sums(np.array([weight])) for weight in (0, 1, 1365, 1 << 12, (1 << 12) + 1)]
+    pairs = [(a, b) for a in each for b in each] if n else [(a, 0 * a) for a in each]
+    variances = np.array([float(v) for v in setting.survey_noise])
+    moved = [(people * (a - b)[: len(variances)]) ** 2 / variances for a, b in pairs]
+    worst_pair = max(float(parts.sum()) for parts in moved)
+    assert float(MU) / 20 * 0.95 < worst_pair <= float(MU) / 20
+    assert setting.rounds_squared == MU * Fraction(19, 20)
 
 
 def test_matrices_of_a_linear_model_add_little_to_the_distance_of_two_records() -> None:
@@ -253,7 +309,7 @@ def test_no_sum_is_released_without_noise() -> None:
     made = declared("gaussian", "a")
     model = model_of("gaussian", made)
     link = links(model, made)[0]
-    noise = noise_for(model, made, link.with_outer(), MU, Relation.REPLACE_ONE, 1, 0.2, 0.1)
+    noise = noise_for(model, made, model.bounded_link(link, True), MU, Relation.REPLACE_ONE, 1, 0.2, 0.1)
     zero = RoundSums((0,) * 2, (0,) * 3, 0, (0,) * 3)
     source = SeededEntropy(5)
     draws = np.array(
@@ -285,10 +341,10 @@ def quotient(value: int, divisor: int) -> int:
     return abs(value) // divisor * (1 if value > 0 else -1)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_sums_are_those_of_plain_integers(family: str) -> None:
+@pytest.mark.parametrize(("family", "options"), CASES)
+def test_sums_are_those_of_plain_integers(family: str, options: dict[str, Any]) -> None:
     """The oracle: Python integers, record by record, for all sums."""
-    made = declared(family, "a + b")
+    made = declared(family, "a + b", **options)
     model = model_of(family, made)
     block = every_record(made, model)
     for link in links(model, made):
@@ -298,16 +354,20 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
         size = made.d * model.outputs
         curvature = np.zeros((size, size), dtype=object)
         spread = np.zeros((size, size), dtype=object)
-        square, shift = 0, link.outer_shift
-        for row, answer in zip(block.rows.astype(int).tolist(), block.response.tolist(), strict=True):
+        square, shift, survey = 0, link.outer_shift, np.zeros(4, dtype=int)
+        parts = [1 << 12] * len(block.response) if block.weight is None else block.weight.tolist()
+        whole = zip(block.rows.astype(int).tolist(), block.response.tolist(), parts, strict=True)
+        for row, answer, code in whole:
+            part = min(code, 1 << 12)
+            survey += [code > part, part, part**2 >> 12, 1]
             eta = [sum(x * w for x, w in zip(row, ws, strict=True)) for ws in point.tolist()]
             e = [
                 max(-link.reach, min(link.reach, (2 * v + (1 << link.shift)) >> (link.shift + 1)))
                 for v in eta
             ]
             at = np.array([e], dtype=float)
-            residual = model.residuals(link, at, np.array([answer]))[0]
-            inside = int(abs(residual[0]) < link.clip)
+            unweighted = model.residuals(link, at, np.array([answer]))[0]
+            inside = int(abs(unweighted[0]) < link.clip)
             if link.mixing:
                 parts = [link.mixing[j * made.d : (j + 1) * made.d] for j in range(made.d)]
                 row = [quotient(sum(m * x for m, x in zip(part, row, strict=True)), 4096) for part in parts]
@@ -315,8 +375,9 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
                 if squares > made.norm**2:
                     length = math.isqrt(squares) + 1
                     row = [quotient(x * made.norm, length) for x in row]
-                    residual = np.array([quotient(int(residual[0]) * made.norm, length)])
-            square += int(residual[0]) ** 2 if model.squares else 0
+                    unweighted = np.array([quotient(int(unweighted[0]) * made.norm, length)])
+            square += int(unweighted[0]) ** 2 * part >> 12 if model.squares else 0
+            residual = [int(Fraction(int(value) * part, 1 << 12)) for value in unweighted]
             if shift is not None:
                 squared = (2 * int(residual[0]) ** 2 + (1 << shift)) >> (shift + 1)
                 spread += np.array([[squared * x * z for z in row] for x in row], dtype=object)
@@ -326,13 +387,15 @@ def test_sums_are_those_of_plain_integers(family: str) -> None:
                 gradient[k] += np.array([int(residual[k]) * x for x in row], dtype=object)
                 for other in range(model.outputs):
                     weight = weights[min(k, other), max(k, other)]
-                    v = 1 if weight is None else int(weight[0])
-                    v = v if shift is None else inside
+                    v = 1 << model.weight_bits if weight is None else int(weight[0])
+                    v = v * inside if shift and model.normal else v
+                    v = (2 * v * part + (1 << 12)) >> 13
                     outer = np.array([[v * x * z for z in row] for x in row], dtype=object)
                     curvature[k * made.d : (k + 1) * made.d, other * made.d : (other + 1) * made.d] += outer
         assert found.gradient == tuple(gradient.ravel())
         assert found.curvature == tuple(curvature[np.triu_indices(size)])
         assert found.square == square
+        assert found.survey == (() if block.weight is None else tuple(survey.tolist()))
         assert found.outer == (() if shift is None else tuple(spread[np.triu_indices(size)]))
 
 
@@ -349,30 +412,33 @@ def table(number: int = 400) -> Any:
             "multinomial": generator.choice(list("uvw"), number),
             "poisson": generator.poisson(2, number).clip(0, 9),
             "who": generator.integers(0, number // 3, number),
+            "w": generator.choice([0, 0.3, 1.7, 2, 2.5, 1e300], number),
         }
     )
 
 
 @pytest.mark.parametrize("norm", [None, pytest.param(1.1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_engines_give_the_same_integers(family: str, norm: float | None, tmp_path: Any) -> None:
+@pytest.mark.parametrize(("family", "options"), CASES)
+def test_engines_give_the_same_integers(
+    family: str, options: dict[str, Any], norm: float | None, tmp_path: Any
+) -> None:
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     frame = table()
-    made = declared(family, "a + b + a:b + np.log(a + 1)", norm=norm)
+    made = declared(family, "a + b + a:b + np.log(a + 1)", norm=norm, **options)
     model = model_of(family, made)
     link = links(model, made, 0.2)[-1]
-    assert (link.outer_shift is not None) is model.normal
+    assert bool(options) or (link.outer_shift is not None) is model.normal
     relation = duckdb.connect().from_df(frame)
     frame.to_parquet(tmp_path / "records.parquet")
     found = []
-    for data, options in (
+    for data, how in (
         (frame, {}),
         (polars.from_pandas(frame), {}),
         (relation, {}),
         (relation, {"pushdown": True}),
         (tmp_path / "records.parquet", {}),
     ):
-        with read(made, data, **options) as those:
+        with read(made, data, **how) as those:
             found.append((those.n, those.sums(model, link, True)))
     assert all(one == other for one, other in pairwise(found))
 
@@ -440,13 +506,13 @@ with read(made, {str(tmp_path / "large.parquet")!r}) as those:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_spark_gives_the_same_integers(family: str) -> None:
+@pytest.mark.parametrize(("family", "options"), CASES)
+def test_spark_gives_the_same_integers(family: str, options: dict[str, Any]) -> None:
     sql = pytest.importorskip("pyspark.sql")
     builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     frame = table()
-    made = declared(family, "a + b + a:b + np.log(a + 1)", norm=1.1)
+    made = declared(family, "a + b + a:b + np.log(a + 1)", norm=1.1, **options)
     model = model_of(family, made)
     link = links(model, made, 0.2)[-1]
     found = []

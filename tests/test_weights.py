@@ -23,6 +23,7 @@ from discreet._inference.weighted import NoisyTotals, draw_positive, draw_shares
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.answers import weighted
 from discreet.errors import DataError, InvalidInputError, TooLargeError
+from discreet.regression._newton.fit import Fit
 from tables import TABLES
 
 EPSILON, DELTA = Fraction(1, 2), Fraction(1, 10**6)
@@ -374,7 +375,17 @@ def test_an_answer_is_what_its_document_says(about: dict[str, Any], delta: str |
         (lambda s: discreet.Draw("answer", epsilon=1, delta="1e-6").request(s), {}, "takes unweighted"),
         (lambda s: discreet.Network({"g": ["h"]}, epsilon=1).request(s), {}, "unweighted records"),
         (lambda s: discreet.Survival("x", "g", epsilon=1).request(s), {}, "not weighted yet"),
-        (lambda s: discreet.Regress("x ~ g", epsilon=1, delta="1e-6").request(s), {}, "not answered yet"),
+        (
+            lambda s: discreet.Regress("h ~ x", family="multinomial", epsilon=1, delta="1e-6").request(s),
+            {},
+            "no weighted form",
+        ),
+        (lambda s: discreet.Regress("x ~ w", epsilon=1, delta="1e-6").request(s), {}, "is the weight"),
+        (
+            lambda s: discreet.Regress("x ~ g", epsilon=1, delta="1e-6").request(s),
+            {"person": "p", "per_person": 2, "cluster": "p"},
+            "not used by regressions",
+        ),
         (
             lambda s: discreet.Proportions("answer", mechanism="lattice", epsilon=1).request(s),
             {},
@@ -420,7 +431,11 @@ def test_weights_that_are_none_stop_an_answer_or_are_left_out() -> None:
 
 def test_a_plan_says_how_wide_intervals_will_be() -> None:
     schema = Schema(COLUMNS, n=2000)
-    for asked in (discreet.Proportions("answer", epsilon=1), discreet.Mean("x", by="g", epsilon=1)):
+    for asked in (
+        discreet.Proportions("answer", epsilon=1),
+        discreet.Mean("x", by="g", epsilon=1),
+        discreet.Regress("x ~ g", epsilon=1, delta="1e-6"),
+    ):
         request = asked.request(schema)
         near, far = request.simulate(50_000, 0.95, 1), request.simulate(1000, 0.95, 1)
         assert max(near.widths) < min(far.widths) / 3
@@ -435,8 +450,76 @@ def test_the_plan_of_a_ledger_names_the_design() -> None:
     assert json.loads(json.dumps(plan)) == plan
 
 
+@pytest.mark.parametrize("kind", benchmark.FAMILIES)
+def test_without_noise_a_regression_is_that_of_the_survey_package(kind: str) -> None:
+    """Coefficients, the sandwich and Kish's numbers; and the unit of the weights does not matter."""
+    frame = benchmark.survey(np.random.default_rng(3), 4000, kind)
+    asked = benchmark.request(kind, 4000, 1e6, None)
+    fit = benchmark.answer(asked, frame, SeededEntropy(1))
+    estimates, deviations = benchmark.hajek(frame, kind)
+    assert fit.mean() == pytest.approx(estimates, abs=0.05 * deviations.min())
+    assert fit.std() == pytest.approx(deviations, rel=0.03)
+    w = np.minimum(frame["weight"], 4)
+    assert fit.effective_size()[0] == pytest.approx(w.sum() ** 2 / (w**2).sum(), rel=0.01)
+    assert fit.design_effect()[0] == pytest.approx(4000 * (w**2).sum() / w.sum() ** 2, rel=0.01)
+    if kind == "linear":
+        errors = frame["income"] - estimates @ np.array([np.ones(4000), frame["x"], frame["sex"] == "m"])
+        assert fit.sigma()[0] == pytest.approx(np.sqrt(np.average(errors**2, weights=w)), rel=0.02)
+    columns = dict(asked.schema.columns) | {"weight": Weight(512 * benchmark.MOST)}
+    scaled = discreet.Regress(
+        asked.question.formula, family=asked.question.family, epsilon=10**6, delta=benchmark.DELTA
+    ).request(Schema(columns, n=4000))
+    again = benchmark.answer(scaled, frame.assign(weight=512 * frame["weight"]), SeededEntropy(1))
+    assert (again.content()["rounds"], again.survey) == (fit.content()["rounds"], fit.survey)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+@pytest.mark.parametrize("about", [{"n": 2000}, {}, {"n": 2000, "person": "p", "per_person": 2}])
+def test_a_weighted_regression_is_what_its_document_says(family: str, about: dict[str, Any]) -> None:
+    """Everything is in the document, and noise that is too small, or sums that are left out, are refused."""
+    response = {"gaussian": "x", "binomial": "g", "poisson": "x"}[family]
+    data = survey() | {"p": list(range(2000))}
+    data["x"] = np.rint(data["x"]).tolist()
+    fit = discreet.regress(
+        data, f"{response} ~ answer", family=family, schema=Schema(COLUMNS, **about), epsilon=1, delta="1e-6"
+    )
+    assert load_answer(fit.to_json()) == fit
+    assert fit.guarantee.exact_epsilon == 1
+    assert "w, cut at 2" in fit.summary() or "Weights that were cut" in fit.summary()
+    curve = fit.cost().curve
+    people = about.get("per_person", 1)
+    assert curve.gaussian_squared * people**2 <= fit.guarantee.curve.gaussian_squared * Fraction(
+        1000001, 10**6
+    )
+    document = json.loads(fit.to_json())
+    for name, value in (("survey", document["release"]["survey"][:2]), ("survey", [])):
+        forged = json.loads(json.dumps(document))
+        forged["release"][name] = value
+        with pytest.raises(ValueError, match="sums of weights"):
+            Fit.from_content(forged["release"]).check_parts()
+
+
+def test_weights_of_a_regression_that_were_cut_are_warned_about() -> None:
+    data = survey()
+    asked: Any = discreet.Regress("x ~ g", epsilon=3, delta="1e-6").request(Schema(COLUMNS, n=2000))
+    assert not asked.regression.fit(data, source=SeededEntropy(2)).warnings
+    data["w"][:600] = [9.0] * 600
+    fit = asked.regression.fit(data, source=SeededEntropy(2))
+    assert fit.cut()[1] < 600 < fit.cut()[2]
+    assert "were cut to 2" in fit.warnings[0]
+    data["w"][5] = -1.0
+    with pytest.raises(DataError, match="column 'w'"):
+        asked.regression.fit(data)
+    lenient: Any = discreet.Regress("x ~ g", epsilon=3, delta="1e-6").request(
+        Schema(COLUMNS, n=2000, strict=False)
+    )
+    without = lenient.regression.fit(data, source=SeededEntropy(2))
+    assert without.n is None
+    assert len(without.survey) == 4
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", benchmark.KINDS)
+@pytest.mark.parametrize("kind", benchmark.ALL)
 def test_intervals_hold_the_population(kind: str) -> None:
     """Seeded: of 60 surveys 90 % hold the population's numbers, but for five standard errors."""
     held = [found[0].mean() for (found,) in benchmark.results(kind, 1000, [1.0], None, 60, 9)]

@@ -18,7 +18,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from discreet._data.values import RANGES, Coder, words, wrong_type
-from discreet._declarations import EXCLUDE, MOST_STEPS, as_integer, as_plain
+from discreet._declarations import EXCLUDE, MOST_STEPS, as_integer, as_plain, steps_between
 from discreet.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -176,6 +176,30 @@ class Grid(Numbers):
             return ((clipped - self.low) / self.width * self.steps + 0.5).floor()
         whole = clipped.floor()
         return nw.when(clipped == whole).then(whole - self.low).otherwise(nw.lit(float(self.invalid_code)))
+
+
+class WeightGrid(Grid):
+    """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
+
+    invalid_reason = "an invalid weight: a number below 0, or no number"
+    hint = "repair them before the survey is analysed"
+    missing_hint = "every record needs a weight; with strict=False those without one are left out"
+
+    def __init__(self, most: float, steps: int | None = None) -> None:
+        super().__init__((0, most), steps or steps_between(0, most), False, None)
+        self.size = self.steps + 2
+        self.invalid_code, self.missing_code = self.size, self.size + 1
+
+    def place(self, number: float) -> int:
+        if number < 0:
+            return self.invalid_code
+        return self.steps + 1 if number > self.high else super().place(number)
+
+    def locate(self, number: nw.Expr) -> Any:
+        nw = words(number)
+        above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.invalid_code))
+        inside = nw.when(number > self.high).then(above).otherwise(super().locate(number))
+        return nw.when(number < 0).then(below).otherwise(inside)
 
 
 class Bins(Numbers):

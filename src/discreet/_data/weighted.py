@@ -12,43 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discreet._data.engines import cells_of_people
 from discreet._data.files import open_columns
-from discreet._data.grids import Grid
+from discreet._data.grids import Grid, WeightGrid
 from discreet._data.guard import redact_errors
 from discreet._data.statistics import Contribution, RecordBound, counted_cells
-from discreet._data.values import Coder, words
-from discreet._declarations import Domain, steps_between
+from discreet._data.values import Coder
+from discreet._declarations import Domain
 from discreet.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-
-class WeightGrid(Grid):
-    """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
-
-    invalid_reason = "an invalid weight: a number below 0, or no number"
-    hint = "repair them before the survey is analysed"
-    missing_hint = "every record needs a weight; with strict=False those without one are left out"
-
-    def __init__(self, most: float) -> None:
-        super().__init__((0, most), steps_between(0, most), False, None)
-        self.size = self.steps + 2
-        self.invalid_code, self.missing_code = self.size, self.size + 1
-
-    def place(self, number: float) -> int:
-        if number < 0:
-            return self.invalid_code
-        return self.steps + 1 if number > self.high else super().place(number)
-
-    def locate(self, number: nw.Expr) -> Any:
-        nw = words(number)
-        above, below = nw.lit(float(self.steps + 1)), nw.lit(float(self.invalid_code))
-        inside = nw.when(number > self.high).then(above).otherwise(super().locate(number))
-        return nw.when(number < 0).then(below).otherwise(inside)
 
 
 @dataclass(frozen=True)

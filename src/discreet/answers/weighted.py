@@ -11,7 +11,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from discreet._declarations import (
     Relation,
@@ -24,7 +23,8 @@ from discreet._declarations import (
     steps_between,
 )
 from discreet._documents.answer import Answer
-from discreet._documents.parts import LARGEST, VERSIONS, Row, Words, as_count, with_interval
+from discreet._documents.parts import LARGEST, VERSIONS, Row, Words, as_count
+from discreet._documents.weights import DRAWS, SurveyWeights, WeighsRecords
 from discreet._inference.weighted import NoisyTotals, ShareDraws, draw_shares
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import SeededEntropy
@@ -47,7 +47,6 @@ _SQUARES = {False: Fraction(1, 5), True: Fraction(1, 3)}
 _EXTRA = Fraction(1, 20)
 """Parts of the privacy budget: of the squares together, without and with strata, and of each further sum. The
 totals have the rest."""
-_DRAWS = 4000
 _HIDDEN = 3
 """Standard deviations of the noise: shares that are no farther from 0 or 1 may be these."""
 _READING = (
@@ -279,7 +278,7 @@ def guarantee_of(noise: SumsNoise, design: Design, delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, repr=False)
-class Weighted(Answer):
+class Weighted(WeighsRecords, Answer):
     """Weighted shares, or means, with design-based intervals.
 
     Attributes
@@ -363,7 +362,7 @@ class Weighted(Answer):
 
     @cached_property
     def _usual(self) -> list[ShareDraws]:
-        return self._drawn(_DRAWS, 0)
+        return self._drawn(DRAWS, 0)
 
     def _numbers(self, drawn: list[ShareDraws], seed: int | None) -> FloatArray:
         if self.bounds is None:
@@ -463,42 +462,14 @@ class Weighted(Answer):
         (groups,) = self.axes.values()
         mixtures = [drawn_mixture(mean, (1.0, 1.0)) for mean in self._numbers(self._usual, 0).T]
         low, high = self.bounds
-        each = self._kish(0.9)[0][0] / len(groups)  # records of a group that count, about
+        each = self.effective_size()[0] / len(groups)  # records of a group that count, about
         within = min(0.5, math.sqrt(float(np.median(self._sampling)) * each)) * (high - low)
         subject = Subject(tuple(groups), self.by, f"Means of {self.column}", self.bounds)
         return PooledEstimates(subject, mixtures, within, covariates, seed)
 
-    def effective_size(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return Kish's effective number of records, (Σw)²/Σw², with its interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the interval.
-
-        Returns
-        -------
-        tuple of float
-            The median, and the ends of the interval.
-        """
-        return self._kish(level)[0]
-
-    def design_effect(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return Kish's design effect of unequal weights, the number of records over the effective one.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the interval.
-
-        Returns
-        -------
-        tuple of float
-            The median, and the ends of the interval.
-        """
-        return self._kish(level)[1]
-
-    def _kish(self, level: float) -> list[tuple[float, float, float]]:
+    @cached_property
+    def survey_weights(self) -> SurveyWeights:
+        """The noisy sums of the weights."""
         rng, noise = np.random.default_rng(1), self.noise
         whole = np.sum([part.totals.sum(axis=1) for part in self._usual], axis=0)
         whole = whole * (noise.unit / noise.parts / noise.steps)  # in units of the largest weight
@@ -509,58 +480,30 @@ class Weighted(Answer):
             twice = np.array([1.0 if j == other else 2.0 for j, other in self._pairs] * len(self.squares))
             seen = float(twice @ np.array([float(v) for row in self.squares for v in row])) / noise.unit**2
             deviation = noise.deviation("squares") * math.sqrt(twice @ twice) / noise.unit**2
-        records = np.full(_DRAWS, float(self.n or 0))
+        records = np.full(DRAWS, float(self.n or 0))
         if self.n is None:
-            drawn = rng.normal(self.further["records"], noise.deviation("records"), _DRAWS)
-            records = np.maximum(np.abs(drawn), whole)  # no weight is above the most
-        # Σw²/W² lies between (Σw)²/(nW²) and Σw/W.
-        least = ndtr((whole**2 / records - seen) / deviation)
-        most = ndtr((whole - seen) / deviation)
-        chance = least + (most - least) * rng.random(_DRAWS)
-        squared = seen + deviation * ndtri(np.clip(chance, 1e-12, 1 - 1e-12))
-        squared = np.clip(squared, whole**2 / records, whole)
-        effective = whole**2 / squared
-        tail = (1 - level) / 2
-        found = []
-        for values in (effective, records / effective):
-            middle, low, high = np.quantile(values, [0.5, tail, 1 - tail])
-            found.append((float(middle), float(low), float(high)))
-        return found
+            records = np.abs(rng.normal(self.further["records"], noise.deviation("records"), DRAWS))
+        return SurveyWeights(
+            column=self.design.weight,
+            most=self.design.most,
+            n=self.n,
+            cut=float(self.further["cut"]),
+            cut_scale=noise.scale("cut"),
+            gaussian=noise.mu_squared is not None,
+            totals=whole,
+            records=records,
+            squared=seen,
+            deviation=deviation,
+        )
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
         cells = range(self.noise.cells)
         return [(j, other) for j in cells for other in cells[j:] if j == other or not self.noise.diagonal]
 
-    def cut(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return about how many weights were cut, with an interval.
-
-        Parameters
-        ----------
-        level : float
-            The probability of the interval.
-
-        Returns
-        -------
-        tuple of float
-            The number, and the ends of the interval.
-        """
-        scale, tail = self.noise.scale("cut"), (1 - level) / 2
-        reach = -math.log(2 * tail) if self.noise.mu_squared is None else -float(ndtri(tail))
-        number = float(self.further["cut"])
-        return max(number, 0.0), max(number - reach * scale, 0.0), max(number + reach * scale, 0.0)
-
     @property
     def warnings(self) -> tuple[str, ...]:
-        number, low, high = self.cut()
-        found = []
-        if low:
-            of = "" if self.n is None else f" of {self.n:,}"
-            found.append(
-                f"about {number:,.0f} ({low:,.0f} to {high:,.0f}){of} weights in {self.design.weight!r} were "
-                f"cut to {self.design.most:g}: people with large weights count for less than they should; "
-                "declare a larger Weight(most) next time"
-            )
+        found = [*self.survey_weights.warnings]
         sides = [min(x, (sum(g) - x) / math.sqrt(max(len(g) - 1, 1))) for g in self.totals for x in g]
         shares = zip(self.rows(), sides, strict=True) if self.bounds is None else ()
         hidden = [row.name for row, least in shares if least < _HIDDEN * self.noise.deviation("totals")]
@@ -584,17 +527,11 @@ class Weighted(Answer):
             facts.append(("Strata", f"{design.strata}, {design.strata_count} with records"))
         if self.noise.clusters:
             facts.append(("Clusters", f"{design.person}, {design.units:,} with records"))
-        kish, effect = (self._kish(0.95)[i] for i in (0, 1))
-        number, _, high = self.cut()
-        notes = (
-            f"Effective number of records (Kish): {with_interval(*kish)}; design effect of the weights: "
-            f"{with_interval(*effect)}. Weights that were cut: {number:,.0f}, at most {high:,.0f}.",
-        )
         return Words(
             headline=f"Private weighted {what} {subject}{by}, from {n}",
             name=f"Weighted {what} {subject}{by}",
             facts=tuple(facts),
-            notes=notes,
+            notes=(self.survey_weights.note,),
             reading=(_READING,),
         )
 

@@ -18,7 +18,7 @@ from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
 from discreet.regression._newton.design import formula_columns
 from discreet.regression._newton.fit import Regression, regression
 from discreet.regression._rehearsal import simulate_fit
-from discreet.schema import OWN_BIN, Category, Number, Schema
+from discreet.schema import OWN_BIN, Category, Number, Schema, Weight
 
 FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")
 
@@ -125,7 +125,7 @@ class Regress(Question):
         Raises
         ------
         InvalidInputError
-            If the schema declares a weight or misses a column, or δ is missing.
+            If the schema declares clusters or misses a column, or δ is missing.
 
         Examples
         --------
@@ -134,10 +134,12 @@ class Regress(Question):
         >>> Regress("hours ~ age", epsilon=1, delta="1e-6").request(schema).price().epsilon
         1.0
         """
-        if schema.weight is not None:
+        if schema.cluster is not None:
             raise InvalidInputError(
-                f"column {schema.weight!r} is a weight, and weighted regressions are not answered yet: "
-                "leave it out of the schema"
+                "is not used by regressions, whose intervals would then be too narrow: leave it out where "
+                "records of a cluster are no more alike than others",
+                parameter="cluster",
+                value=schema.cluster,
             )
         return RegressionSums(schema=schema, question=self)
 
@@ -172,6 +174,13 @@ class RegressionSums(SumsRequest):
                 bounds[name] = declared.bounds
             elif isinstance(declared, Category):
                 levels[name] = schema.domain(name)
+        weights: dict[str, Any] = {}
+        if schema.weight is not None:
+            declared = schema.column(schema.weight)
+            assert isinstance(declared, Weight)
+            weights = {"weight": schema.weight, "most": float(declared.most)}
+            if not schema.strict:
+                missing[schema.weight] = "exclude"
         model = regression(
             asked.formula,
             family=asked.family,
@@ -185,6 +194,7 @@ class RegressionSums(SumsRequest):
             relation=str(self.relation),
             person=schema.person,
             per_person=schema.per_person,
+            **weights,
             **(asked.options or {}),
         )
         if not schema.strict:

@@ -98,6 +98,8 @@ def simulate_records(
             "formula: "
             f"{', '.join(categories) or 'it has none'}"
         )
+    if design.weight is not None and isinstance(design.weight.coder, Grid):
+        columns[design.weight.name] = generator.random(n) * (design.weight.coder.high / 2)
     return pd.DataFrame({**columns, design.response.name: _response(design, family, n, typical, generator)})
 
 

@@ -167,6 +167,7 @@ class LatentCurvature:
         counted: bool,
         learned: bool = False,
         mixing: FloatArray | None = None,
+        tilt: float = 1.0,
     ) -> None:
         """The rows that ``seen`` sums are ``mixing`` times those of the design."""
         self.model, self.seen, self.records, self.learned = model, seen, records, learned
@@ -202,14 +203,15 @@ class LatentCurvature:
             i, j = np.triu_indices(self.size)
             self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
         self.noise = float(np.sqrt((self.root**2).sum(axis=1)).mean())
+        self.most_dispersion = math.inf
         self.log_dispersion = self._dispersion()
         self.outer_mean, self.outer_root = np.zeros(0), np.zeros((0, 0))
         if seen.outer is not None:
-            spread = math.exp(self.log_dispersion[0])
+            spread = math.exp(self.log_dispersion[0]) * tilt  # a weight counts twice in squares
             entries = seen.outer[np.triu_indices(self.size)]
             if not self.mixed:
                 self.outer_mean, self.outer_root = row_moments(
-                    design, records, spread, False, entries, seen.outer_variance
+                    design, records, spread * weight, False, entries, seen.outer_variance
                 )
             else:
                 i, j = np.triu_indices(self.size)
@@ -248,6 +250,7 @@ class LatentCurvature:
         n = float(self._levels(values[None], vectors[None])[0])
         left = seen.square - float((np.maximum(score**2 - seen.variance, 0.0) / values).sum())
         error = math.sqrt(seen.square_variance + 2 * max(left, 0.0) ** 2 / n)
+        self.most_dispersion = (max(left, 0.0) + 2 * error) / n
         left = max(left, error, 1e-9 * n)
         return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
 

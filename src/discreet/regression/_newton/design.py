@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet._data.grids import Grid
+from discreet._data.grids import Grid, WeightGrid
 from discreet._data.levels import Levels
 from discreet._declarations import EXCLUDE, Domain, as_float
 from discreet._text import nearest
@@ -33,6 +33,8 @@ ROW_BITS = 14
 """Rows have an integer length of at most 2¹⁴."""
 RESPONSE_BITS = 15
 """A response of numbers has 2¹⁵ steps on either side of its middle."""
+WEIGHT_BITS = 12
+"""A weight has 2¹² steps between 0 and the largest."""
 _PROBES = 1024
 
 
@@ -92,6 +94,8 @@ class Design:
     mixing: FloatArray
     second_moments: FloatArray
     """E xx' for records spread evenly over what is declared: a guess where noise hides the true one."""
+    weight: Variable | None = None
+    """The column of survey weights."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,7 +112,12 @@ class Design:
     @property
     def excludes(self) -> bool:
         """Whether records without a value of some column are left out."""
-        return any(variable.excluded for variable in (*self.variables, self.response))
+        return any(variable.excluded for variable in self.inputs)
+
+    @property
+    def inputs(self) -> tuple[Variable, ...]:
+        """What is read of a record: the columns, the response, and its weight if there is one."""
+        return (*self.variables, self.response, *filter(None, [self.weight]))
 
     @property
     def constant(self) -> int | None:
@@ -143,7 +152,7 @@ class Design:
 
     @cached_property
     def coders(self) -> dict[str | None, Coder]:
-        return {variable.name: variable.coder for variable in (*self.variables, self.response)}
+        return {variable.name: variable.coder for variable in self.inputs}
 
     @cached_property
     def tables(self) -> list[list[tuple[int, IntArray]]]:
@@ -243,17 +252,23 @@ def design(
     missing: Mapping[str, Any] | None = None,
     other: Mapping[str, Any] | None = None,
     norm: float | None = None,
+    weight: tuple[str, float] | None = None,
 ) -> Design:
     """Return the design of a formula for declared bounds and levels.
 
     For each column, ``missing`` says how a missing value counts: ``"exclude"`` leaves the record out; a
     number within the bounds, or a level, takes its place. ``other`` names the level of undeclared values.
-    With ``norm``, rows of columns scaled to [−1, 1] are shortened to that length.
+    With ``norm``, rows of columns scaled to [−1, 1] are shortened to that length. ``weight`` names the
+    column of survey weights and the largest that enters.
     """
     bounds, levels, missing, other = (dict(declared or {}) for declared in (bounds, levels, missing, other))
     if isinstance(formula, str) and formula.count("~") == 1:
         check_formula(formula, {name: len(declared) for name, declared in levels.items()})
     response, wanted, right = _parse(formula)
+    if weight is not None and weight[0] in (response, *wanted):
+        raise InvalidInputError(
+            f": column {weight[0]!r} is the weight; leave it out", parameter="formula", value=formula
+        )
     both = sorted(set(bounds) & set(levels))
     if both:
         raise InvalidInputError(f"column {both[0]!r} has both bounds and levels; declare one of them")
@@ -266,7 +281,7 @@ def design(
             )
     for name, declared in (("bounds", bounds), ("levels", levels), ("missing", missing)):
         for column in declared:
-            if column not in (response, *wanted):
+            if column not in (response, *wanted, *(weight or ())[:1]):
                 raise InvalidInputError(
                     f": {column!r} is not in the formula {formula!r}", parameter=name, value=declared
                 )
@@ -305,7 +320,12 @@ def design(
         # 0 must stay 0 where no intercept moves it to the middle of the bounds.
         most = max(map(abs, bounds[response]))
         out = variable(response, {response: (-most, most)}, levels, missing, 2 << RESPONSE_BITS, family)
-    return Design(formula, fine, out, columns, bits, reach, mixing, np.eye(len(names))).spread(reach)
+    weights = None
+    if weight is not None:
+        coder = WeightGrid(weight[1], 1 << WEIGHT_BITS)
+        weights = Variable(weight[0], coder, missing.get(weight[0]) == EXCLUDE)
+    moments = np.eye(len(names))
+    return Design(formula, fine, out, columns, bits, reach, mixing, moments, weights).spread(reach)
 
 
 def variable(

@@ -21,6 +21,7 @@ from discreet._declarations import (
     as_positive,
     as_probability,
     as_rational,
+    as_real,
     as_reals,
     as_target_delta,
     check_hidden_size,
@@ -38,6 +39,7 @@ from discreet._documents.parts import (
     as_count,
     with_interval,
 )
+from discreet._documents.weights import DRAWS, SurveyWeights, WeighsRecords
 from discreet._interop import Bridged
 from discreet._json import fields_as_json
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
@@ -48,11 +50,16 @@ from discreet.privacy.curves import Gaussian as GaussianCurve
 from discreet.privacy.curves import largest_gaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.regression._newton.curvature import MOST_LATENT
-from discreet.regression._newton.design import RESPONSE_BITS, Design, design
+from discreet.regression._newton.design import RESPONSE_BITS, WEIGHT_BITS, Design, design
 from discreet.regression._newton.earlier import COLUMNS_OF_0_2, EarlierFit
 from discreet.regression._newton.formulas import check_formula
 from discreet.regression._newton.models import ResponseModel, model_of
-from discreet.regression._newton.posterior import CoefficientPrior, Posterior, PublicSetting
+from discreet.regression._newton.posterior import (
+    SURVEY_PART,
+    CoefficientPrior,
+    Posterior,
+    PublicSetting,
+)
 from discreet.regression._newton.records import RecordSource, codes_of, read
 from discreet.regression._newton.rounds import Outcome, Schedule, ask, descends
 from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, round_cost
@@ -106,19 +113,31 @@ class Regression:
     """By column, the level of values that are not declared."""
     errors: str | None = None
     """``"robust"`` where errors may spread unevenly."""
+    weight: str | None = None
+    """The column of survey weights: the errors are then robust."""
+    most: float | None = None
+    """The largest weight that enters."""
 
     def __post_init__(self) -> None:
+        if (self.weight is None) is not (self.most is None):
+            raise InvalidInputError("weight=COLUMN and most=NUMBER go together")
+        if self.weight is not None and (self.family == "multinomial" or self.aim != "intervals"):
+            raise InvalidInputError(
+                "has no weighted form: use 'gaussian', 'binomial' or 'poisson', or leave the weight out of "
+                "the schema, for coefficients of the records",
+                parameter="family",
+                value=self.family,
+            )
         if self.errors not in (None, "robust"):
             raise InvalidInputError("must be 'robust', or be left out", parameter="errors", value=self.errors)
         if self.errors and (self.family != "gaussian" or self.aim != "intervals"):
             raise InvalidInputError(
                 "is for intervals of Gaussian models; leave it out", parameter="errors", value=self.errors
             )
-        if self.errors and self.design.d > MOST_LATENT:
+        if self.robust and self.design.d > MOST_LATENT:
             raise InvalidInputError(
-                f"is for at most {MOST_LATENT} coefficients, and the formula has {self.design.d}",
-                parameter="errors",
-                value=self.errors,
+                f"{'weights are' if self.weight else 'robust errors are'} for at most {MOST_LATENT} "
+                f"coefficients, and the formula has {self.design.d}"
             )
         if self.aim not in ("intervals", "prediction"):
             raise InvalidInputError("must be 'intervals' or 'prediction'", parameter="aim", value=self.aim)
@@ -126,6 +145,11 @@ class Regression:
             raise InvalidInputError(
                 f"n={self.n} is less than the {self.design.d} coefficients: nothing can be fitted"
             )
+
+    @property
+    def robust(self) -> bool:
+        """Whether what chance does to the score is released, rather than told from the model."""
+        return self.errors == "robust" or self.weight is not None
 
     @property
     def hides_size(self) -> bool:
@@ -147,6 +171,7 @@ class Regression:
             missing=self.missing,
             other=self.other,
             norm=self.norm,
+            weight=None if self.weight is None or self.most is None else (self.weight, self.most),
         )
         model = model_of(self.family, unshortened)
         if self.norm is not None or self.aim != "prediction":
@@ -225,8 +250,8 @@ class Regression:
         back = np.asarray(np.linalg.inv(units.mixing), dtype=np.float64)
         return wide.with_declared(back, units.offset, declared)
 
-    def setting(self, n: int | None) -> PublicSetting:
-        """Return the setting of the rounds for n records, where n is public."""
+    def setting(self, n: int | None, survey: tuple[int, ...] = ()) -> PublicSetting:
+        """Return the setting of the rounds for n records, where n is public, and noisy sums of weights."""
         prior, people = self.scaled_prior(), self.per_person or 1
         return PublicSetting(
             self.design,
@@ -237,7 +262,8 @@ class Regression:
             n,
             people,
             self.n,
-            self.errors == "robust",
+            self.robust,
+            survey,
         )
 
     @property
@@ -269,7 +295,7 @@ class Regression:
         outcome = ask(setting, lambda link, curved: records.sums(self.model, link, curved), source, self.aim)
         reached = None if outcome.reached is None else tuple(outcome.reached.tolist())
         private = type(source) is not SeededEntropy
-        return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS)
+        return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS, outcome.setting.survey)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values that :meth:`from_dict` reads."""
@@ -291,6 +317,10 @@ class Regression:
         fields["epsilon"] = as_rational(fields["epsilon"], "epsilon", 0)
         fields["delta"] = as_rational(fields["delta"], "delta", 0, 1)
         fields["relation"] = Relation(fields["relation"])
+        if fields.get("most") is not None:
+            fields["most"] = as_real(fields["most"], "most")
+            if not (isinstance(fields["weight"], str) and fields["most"] > 0):
+                raise ValueError("its weights are malformed")
         for name in ("n", "per_person"):
             if fields.get(name) is not None:
                 fields[name] = as_count(fields[name], name, 1)
@@ -392,7 +422,7 @@ def as_level(level: Any) -> float:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Fit(Bridged, Answer):
+class Fit(WeighsRecords, Bridged, Answer):
     """The posterior of a regression's coefficients given private sums; it may be published.
 
     Arrays follow the order of ``names``, in the units of the formula's columns. ``warnings`` says why
@@ -413,6 +443,8 @@ class Fit(Bridged, Answer):
     """What was released: sums with noise on each, and where the rounds looked."""
     private: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
+    survey: tuple[int, ...] = ()
+    """Noisy sums of survey weights: see :class:`discreet.regression._newton.sums.RoundSums`."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fit) and self.to_json() == other.to_json()
@@ -424,7 +456,7 @@ class Fit(Bridged, Answer):
     def outcome(self) -> Outcome:
         """The rounds, with the posterior of the scaled coefficients."""
         reached = None if self.reached is None else np.array(self.reached)
-        return Outcome(self.question.setting(self.n), reached, self.rounds)
+        return Outcome(self.question.setting(self.n, self.survey), reached, self.rounds)
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -466,8 +498,36 @@ class Fit(Bridged, Answer):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Why the intervals may not hold, judged from released values; empty where there is no reason."""
-        return reliability_warnings(
-            self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ())
+        return (
+            *(self.survey_weights.warnings if self.survey else ()),
+            *reliability_warnings(
+                self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ())
+            ),
+        )
+
+    @cached_property
+    def survey_weights(self) -> SurveyWeights:
+        """The noisy sums of the weights."""
+        if not self.survey or self.question.weight is None or self.question.most is None:
+            raise InvalidInputError("the schema of this regression declares no weight")
+        setting, rng = self.outcome.setting, np.random.default_rng(2)
+        steps = float(1 << WEIGHT_BITS)
+        deviations = [math.sqrt(variance) for variance in setting.survey_noise]
+        total, _ = setting.weights
+        records = np.full(DRAWS, float(self.n or 0))
+        if self.n is None:
+            records = np.abs(rng.normal(self.survey[3], deviations[3], DRAWS))
+        return SurveyWeights(
+            column=self.question.weight,
+            most=self.question.most,
+            n=self.n,
+            cut=float(self.survey[0]),
+            cut_scale=deviations[0],
+            gaussian=True,
+            totals=np.maximum(rng.normal(total, deviations[1] / steps, DRAWS), 1.0),
+            records=records,
+            squared=self.survey[2] / steps,
+            deviation=deviations[2] / steps,
         )
 
     @property
@@ -657,6 +717,8 @@ class Fit(Bridged, Answer):
         """Return the number of records, σ of a Gaussian model, and how to read the intervals."""
         asked = self.question
         about = min(self.records, math.inf if asked.n is None else asked.n)
+        if self.survey and self.n is None:
+            about = float(max(self.survey[3], 1))
         size = (
             f"n = {self.n:,}"
             if self.n is not None
@@ -665,7 +727,13 @@ class Fit(Bridged, Answer):
         if asked.model.normal:
             size += f"; σ = {with_interval(*self.sigma())}"
         notes = [f"{size}. Coefficients are in the units of the columns.", INTERVALS_NOTE]
-        if asked.errors:
+        if self.survey:
+            notes += [
+                "The coefficients are those of the population that the weights stand for, and the intervals "
+                "account for the weights.",
+                self.survey_weights.note,
+            ]
+        elif asked.errors:
             notes.append("The errors may spread unevenly: the intervals are robust.")
         if asked.family == "poisson" and (dispersion := self.dispersion())[1] > 1:
             notes.append(
@@ -682,6 +750,7 @@ class Fit(Bridged, Answer):
         listed = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in asked.levels.items())
         facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
         facts += [("Declared levels", listed)] if listed else []
+        facts += [("Weights", f"{asked.weight}, cut at {asked.most:g}")] if asked.weight else []
         facts += [("Errors", "may spread unevenly (robust)")] if asked.errors else []
         return Words(
             headline=f"{stamp} {asked.family} regression: {asked.formula}",
@@ -698,6 +767,7 @@ class Fit(Bridged, Answer):
             "columns": _SCALES.get(self.question.family, "orthogonal"),
             "n": self.n,
             "reached": None if self.reached is None else list(self.reached),
+            **({"survey": list(self.survey)} if self.survey else {}),
             "rounds": [
                 {
                     "point": list(turn.link.point),
@@ -749,6 +819,7 @@ class Fit(Bridged, Answer):
             tuple(_round_from(fields, asked) for fields in content["rounds"][:_MOST_ROUNDS]),
             content["private"] is True,
             dict(content["versions"]),
+            tuple(as_count(value, "survey", -LARGEST) for value in content.get("survey", ())),
         )
         promised = read.guarantee.to_dict()
         earlier = {**promised, "assumptions": [_PUBLIC]}  # of 0.2.0, for people
@@ -765,9 +836,12 @@ class Fit(Bridged, Answer):
             )
         if self.n is not None and (self.n < asked.design.d or asked.n not in (None, self.n)):
             raise ValueError("its number of records does not match its question")
-        plan = Schedule.of(asked.setting(self.n), asked.aim)
+        setting = asked.setting(self.n)
+        plan = Schedule.of(setting, asked.aim)
+        if len(self.survey) != (len(setting.survey_noise) if setting.weighted else 0):
+            raise ValueError("its sums of weights do not match its question")
         if [turn.mu_squared for turn, _ in self.rounds] != [
-            share * asked.mu_squared for share in plan.shares
+            share * setting.rounds_squared for share in plan.shares
         ]:
             raise ValueError("its rounds do not match its question")
         size = asked.design.d * asked.model.outputs if plan.steps else None
@@ -793,6 +867,9 @@ class Fit(Bridged, Answer):
         )
         if self.reached is not None:
             spent += asked.mu_squared / Fraction(asked.per_person or 1) ** 2
+        if self.survey:
+            setting = asked.setting(self.n)
+            spent += setting.mu_squared * SURVEY_PART / setting.per_person**2
         relation = Relation.ADD_REMOVE if asked.hides_size else Relation.REPLACE_ONE
         return Guarantee(None, relation, basis=BASIS, curve=GaussianCurve(spent))
 
@@ -801,7 +878,7 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
     def whole(name: str) -> tuple[int, ...]:
         return tuple(as_count(value, name, -LARGEST) for value in content.get(name, ()))
 
-    robust = asked.errors == "robust"
+    robust = asked.robust
     variances = (None if value is None else as_rational(value, "noise", 0) for value in content["noise"])
     noise = RoundNoise(*variances)  # type: ignore[arg-type]
     point, size = whole("point"), asked.design.d * asked.model.outputs
@@ -818,8 +895,8 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
         raise ValueError("a round is malformed")
     if noise.square is None and sums.square:
         raise ValueError("a round publishes a sum without noise")
-    link = asked.model.link_at(asked.design, point, as_count(content["clip"], "clip"), whole("mixing"))
-    link = link.with_outer() if robust else link
+    mixing, clip = whole("mixing"), as_count(content["clip"], "clip")
+    link = asked.model.link_at(asked.design, point, clip, mixing, robust)
     return Round(link, noise, as_rational(content["mu_squared"], "mu_squared", 0)), sums
 
 

@@ -20,7 +20,7 @@ from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import InvalidInputError
 from discreet.regression._newton.curvature import clipped_moments
-from discreet.regression._newton.design import RESPONSE_BITS, Design, shorten_rows
+from discreet.regression._newton.design import RESPONSE_BITS, WEIGHT_BITS, Design, shorten_rows
 
 if TYPE_CHECKING:
     from discreet.regression._newton.posterior import NormalApproximation
@@ -32,6 +32,8 @@ MIXING_BITS = 12
 MOST_MIXED = 30
 """Columns up to which rows are mixed."""
 _MOST_CONDITION = 1e7
+OUTER_BITS = 12
+"""Of a squared residual where Σ residual²·xx' is taken."""
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
@@ -57,7 +59,7 @@ class Link:
     tables: tuple[FloatArray, ...] = field(default=(), repr=False)
     outer_shift: int | None = None
     """Σ residual²·xx' has residual²/2^outer_shift, rounded; None where that sum is not taken. Where it is,
-    the curvature is that of the records whose residuals are not clipped."""
+    the curvature of a gaussian model is that of the records whose residuals are not clipped."""
     mixing: tuple[int, ...] = ()
     """The square matrix M by which a record's row x becomes Mx/2^MIXING_BITS; none where rows stay as they
     are. What is then longer than the longest row is shortened, and its residual as much."""
@@ -92,9 +94,9 @@ class Link:
         residuals = residuals.copy()
         return shorten_rows(np.trunc(rows @ (matrix.T / 2.0**MIXING_BITS)), norm, residuals), residuals
 
-    def with_outer(self) -> Link:
-        """Return this round with Σ residual²·xx' added; its weights have at most twelve bits."""
-        return replace(self, outer_shift=max(0, 2 * self.clip.bit_length() - 12))
+    def with_outer(self, most: int, bits: int = OUTER_BITS) -> Link:
+        """Return this round with Σ residual²·xx' added, for residuals up to ``most``, in so many bits."""
+        return replace(self, outer_shift=max(0, 2 * most.bit_length() - bits))
 
     def looked_up(self, predictor: FloatArray) -> list[FloatArray]:
         """Return the table entries of predictors."""
@@ -122,6 +124,9 @@ class ResponseModel(ABC):
     """The predictor is known in steps of 2^−link_bits."""
     residual_bits: int = 16
     weight_bits: int = 12
+    outer_bits: int = OUTER_BITS
+    rounds_squares: bool = False
+    """Whether squared residuals are rounded, as those of weighted records are."""
     squares: ClassVar[bool] = False
     """Whether the sum of squared residuals is wanted."""
     normal: ClassVar[bool] = False
@@ -167,21 +172,29 @@ class ResponseModel(ABC):
     def shift(self, design: Design) -> int:
         return design.bits + POINT_BITS - self.link_bits
 
-    def link(self, design: Design, point: FloatArray, clip: float | None = None) -> Link:
+    def link(
+        self, design: Design, point: FloatArray, clip: float | None = None, robust: bool = False
+    ) -> Link:
         """Return the public integers of a round at a point, rounded to the grid."""
         whole = np.clip(np.rint(np.asarray(point, dtype=np.float64) * 2**POINT_BITS), -_FARTHEST, _FARTHEST)
         reach = self.reach(design, whole)
-        return self._link(design, tuple(int(w) for w in whole), reach, self.limit(clip, reach))
+        link = self._link(design, tuple(int(w) for w in whole), reach, self.limit(clip, reach))
+        return self.bounded_link(link, robust)
 
     def link_at(
-        self, design: Design, point: tuple[int, ...], limit: int, mixing: tuple[int, ...] = ()
+        self,
+        design: Design,
+        point: tuple[int, ...],
+        limit: int,
+        mixing: tuple[int, ...] = (),
+        robust: bool = False,
     ) -> Link:
         """Return the public integers of a round from a document's point and clipping bound."""
         reach = self.reach(design, np.array(point, dtype=np.float64))
         most = self.limit(None, reach)
         if not min(most, 1) <= limit <= most or max(map(abs, point)) > _FARTHEST:
             raise InvalidInputError("the point of a round, or its clipping bound, is out of range")
-        link = self._link(design, point, reach, limit)
+        link = self.bounded_link(self._link(design, point, reach, limit), robust)
         if not mixing:
             return link
         if len(mixing) != design.d**2 or self.outputs > 1 or design.constant is None:
@@ -230,6 +243,11 @@ class ResponseModel(ABC):
     def start(self, design: Design) -> FloatArray:
         """Return the point at which to expand the first round."""
         return np.zeros(design.d * self.outputs)
+
+    def bounded_link(self, link: Link, robust: bool) -> Link:
+        """Return the round, with Σ residual²·xx' where errors are robust."""
+        most = math.isqrt(math.ceil(self.extremes(link)[0].max()))
+        return link.with_outer(most, self.outer_bits) if robust else link
 
     @abstractmethod
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -341,7 +359,7 @@ class GaussianModel(ResponseModel):
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
         clip = np.array([float(link.clip)])
-        return clip**2, np.ones(1), clip**4
+        return clip**2, np.array([4.0**self.weight_bits]), clip**4
 
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         raw = predictor - (response[:, None] - 2.0**self.residual_bits)
@@ -352,7 +370,7 @@ class GaussianModel(ResponseModel):
 
     def sql_columns(self, link: Link, divide: Any) -> InSql:
         raw = f"(e0 - y + {2**self.residual_bits})"
-        inside = f"(CASE WHEN abs({raw}) < {link.clip} THEN 1 ELSE 0 END)"
+        inside = f"(CASE WHEN abs({raw}) < {link.clip} THEN {1 << self.weight_bits} ELSE 0 END)"
         weight = "1" if link.outer_shift is None else inside
         return InSql([f"least(greatest({raw}, {-link.clip}), {link.clip})"], {(0, 0): weight})
 
@@ -665,4 +683,8 @@ def model_of(family: Any, design: Design) -> ResponseModel:
     """Return the model of a family for the response of a design."""
     if family not in MODELS:
         raise InvalidInputError(f"is unknown{nearest(family, MODELS)}", parameter="family", value=family)
-    return MODELS[family](design.response.coder.size)
+    model = MODELS[family](design.response.coder.size)
+    if design.weight is not None:  # squares of small weights are small
+        model.outer_bits, model.rounds_squares = OUTER_BITS + 8, True
+        model.weight_bits = WEIGHT_BITS if model.normal else model.weight_bits
+    return model

@@ -11,10 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discreet._declarations import Relation
+from discreet._randomness.gaussian import rounded_gaussians
 from discreet._typing import FloatArray
 from discreet.regression._newton.coordinates import guess_rows
 from discreet.regression._newton.curvature import (
@@ -25,10 +27,15 @@ from discreet.regression._newton.curvature import (
     clipped_moments,
     symmetric,
 )
-from discreet.regression._newton.design import Design
+from discreet.regression._newton.design import WEIGHT_BITS, Design
 from discreet.regression._newton.models import Link, ResponseModel
-from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, noise_for
+from discreet.regression._newton.sums import Round, RoundSums, noise_for
 
+if TYPE_CHECKING:
+    from discreet._randomness.entropy import Source
+
+SURVEY_PART = Fraction(1, 20)
+"""The part of μ² for the sums of survey weights."""
 _LEAST_STEPS, _MOST_STEPS = 10, 200
 _BEND = 0.1
 """The part of what two rounds' curvatures differ by that counts as an error between their points."""
@@ -115,6 +122,43 @@ class PublicSetting:
     """The number of records, where it was known before the data: rows are made for it."""
     robust: bool = False
     """Whether rounds release what chance does to the score: errors may spread unevenly."""
+    survey: tuple[int, ...] = ()
+    """The noisy sums of survey weights, once they are released: see :class:`RoundSums`."""
+
+    @property
+    def weighted(self) -> bool:
+        """Whether records have survey weights."""
+        return self.design.weight is not None
+
+    @property
+    def survey_noise(self) -> tuple[Fraction, ...]:
+        """The variances of the noise on the sums of survey weights: see ``proofs/regression.md``."""
+        steps = 1 << WEIGHT_BITS
+        sizes = (1, steps, steps) if self.n is not None else (1, steps, steps, 1)
+        least = len(sizes) * Fraction(self.per_person) ** 2 / (self.mu_squared * SURVEY_PART)
+        return tuple(math.ceil(least) * Fraction(size) ** 2 for size in sizes)
+
+    @property
+    def rounds_squared(self) -> Fraction:
+        """What of μ² the rounds have."""
+        return self.mu_squared * (1 - SURVEY_PART) if self.weighted else self.mu_squared
+
+    def with_survey(self, exact: Sequence[int], source: Source) -> PublicSetting:
+        """Return the setting with noisy sums of the weights."""
+        pairs = zip(exact, self.survey_noise, strict=False)  # a public number of records has no noise
+        noisy = tuple(value + rounded_gaussians(variance, 1, source)[0] for value, variance in pairs)
+        return replace(self, survey=noisy)
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """The sum of the weights in units of the largest, and the mean weight of a record by weight."""
+        if not self.weighted:
+            return float(self.n or 0), 1.0
+        steps, survey = float(1 << WEIGHT_BITS), self.survey
+        records = float(self.n if self.n is not None else max(survey[3], 1))
+        deviation = math.sqrt(self.survey_noise[1]) / steps
+        total = min(max(survey[1] / steps, deviation, 1.0), max(records, 1.0))
+        return total, min(max(survey[2] / steps / total, total / records), 1.0)
 
     def steps(self) -> int:
         """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
@@ -137,9 +181,11 @@ class PublicSetting:
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 
-    def noise(self, link: Link, share: Fraction, curvature: float, squares: float) -> RoundNoise:
-        part, people = share * self.mu_squared, self.per_person
-        return noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
+    def round(self, link: Link, share: Fraction, curvature: float, squares: float) -> Round:
+        """Return a round with its noise, for a share of μ²."""
+        part, people = share * self.rounds_squared, self.per_person
+        noise = noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
+        return Round(link, noise, part)
 
 
 @dataclass(frozen=True)
@@ -322,7 +368,8 @@ def _predictors(curvature: FloatArray, level: float, point: FloatArray) -> tuple
 
 def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
     """Return the posterior given all rounds, combined into one around the last point."""
-    records = float(setting.n) if setting.n is not None else _records(setting, seen)
+    known = setting.n is not None or setting.weighted
+    records, tilt = setting.weights if known else (_records(setting, seen), 1.0)
     model, prior = setting.model, setting.prior
     variance = 1.0
     if model.normal:
@@ -333,7 +380,7 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
     law = prior.mean, prior.covariance(variance)
     counted, joint = setting.n is not None, combine_rounds(setting, seen, records)
     return LatentCurvature(
-        model, setting.design, joint, law, records, counted, prior.learned, seen[-1].mixing
+        model, setting.design, joint, law, records, counted, prior.learned, seen[-1].mixing, tilt
     )
 
 
@@ -380,6 +427,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
         seen = [last]
     assert last.curvature is not None
     points, scores, errors = [], [], []
+    straight = model.normal and last.outer is not None
     curvature, curvature_precision = last.curvature / last.curvature_variance, 1 / last.curvature_variance
     for earlier in seen[:-1]:
         assert earlier.curvature is not None
@@ -391,7 +439,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
             curvature_precision += 1 / earlier.curvature_variance
             continue
         way = last.point - earlier.point
-        part = 0.5 if last.outer is None else 1.0  # a clipped round is straight by its own curvature
+        part = 1.0 if straight else 0.5  # a clipped round is straight by its own curvature
         moved, missed = earlier.curvature @ way * part, (earlier.curvature - last.curvature) @ way
         points.append(last.point - way * (1 - part))
         scores.append(earlier.score - moved)
@@ -410,7 +458,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     points, scores = [*points, last.point], [*scores, last.score / slope]
     precisions = 1 / np.array([*errors, last.variance / slope**2])
     shares = precisions / precisions.sum()
-    if last.outer is not None:  # clipped records have no slope: each round has the curvature of its own score
+    if straight:  # clipped records have no slope: each round has the curvature of its own score
         curvature = sum(share * piece.curvature for share, piece in zip(shares, seen, strict=True))
         curvature_precision = 1 / float(shares**2 @ [piece.curvature_variance for piece in seen])
         curvature = curvature * curvature_precision
@@ -469,7 +517,7 @@ def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> No
     upper = 1.0
     move, dispersion = plain.T @ vectors @ state.mean[0], float(state.dispersion[0])
     if setting.model.normal:
-        upper = min(dispersion * math.exp(2 * joint.log_dispersion[1]), 1.0)
+        upper = min(dispersion * math.exp(2 * joint.log_dispersion[1]), joint.most_dispersion, 1.0)
     else:  # a step of Newton's method is good as far as the curvature is
         far = math.sqrt(float(move @ curvature @ move) / level)
         move = move * min(1.0, _FARTHEST / max(far, 1e-12))

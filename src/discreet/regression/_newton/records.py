@@ -25,7 +25,7 @@ from discreet._data.guard import redact_errors
 from discreet._data.withheld import connections, failed, fetch, may_be_repeated
 from discreet._typing import IntArray
 from discreet.errors import DataError, EngineFailure, InvalidInputError
-from discreet.regression._newton.design import Design
+from discreet.regression._newton.design import WEIGHT_BITS, Design
 from discreet.regression._newton.models import MIXING_BITS, Link, ResponseModel
 from discreet.regression._newton.sums import (
     RoundSums,
@@ -180,7 +180,7 @@ def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[
     quick = {
         f"k{i}": np.asarray(raw[f"v{i}"].to_numpy(), dtype=np.float64)
         for i, coder in enumerate(table.coders)
-        if isinstance(coder, Grid) and not coder.integers and types.get(f"v{i}") == nw.Float64
+        if type(coder) is Grid and not coder.integers and types.get(f"v{i}") == nw.Float64
     }
     eager = raw.select(**{name: code for name, code in columns.items() if name not in quick})
     return [
@@ -287,7 +287,7 @@ class _SqlSums:
     """Tables of the query in Spark; DuckDB has them in its text."""
 
     def __call__(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        design, variables = self.design, (*self.design.variables, self.design.response)
+        design, variables = self.design, self.design.inputs
         self.frames.pop("link", None)  # the others are the same in every round
         query = self.query(model, link, curvature)
         if self.spark:
@@ -305,7 +305,10 @@ class _SqlSums:
         check_bound(residual, math.isqrt(math.ceil(model.extremes(link)[0].max())))
         size = design.d * model.outputs
         end = size + (size * (size + 1) // 2 if curvature else 0)
-        return RoundSums(tuple(rest[:size]), tuple(rest[size:end]), square, tuple(rest[end:]))
+        last = len(rest) - (0 if design.weight is None else 4)
+        return RoundSums(
+            tuple(rest[:size]), tuple(rest[size:end]), square, tuple(rest[end:last]), tuple(rest[last:])
+        )
 
     def divide(self, value: str, by: int | str) -> str:
         return f"({value} {'div' if self.spark else '//'} {by})"
@@ -354,7 +357,7 @@ class _SqlSums:
     def query(self, model: ResponseModel, link: Link, curvature: bool) -> str:
         """Return one SELECT with a single row: undeclared and missing values by column, and the sums."""
         design = self.design
-        sizes = [variable.coder.size for variable in (*design.variables, design.response)]
+        sizes = [variable.coder.size for variable in design.inputs]
         wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
         wrong += [f"k{i} = {size + 1}" for i, size in enumerate(sizes)]
         counts = [f"count(CASE WHEN {test} THEN 1 END) AS b{i}" for i, test in enumerate(wrong)]
@@ -376,9 +379,14 @@ class _SqlSums:
         }
         valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
         counts.append(f"count(CASE WHEN {valid} THEN 1 END) AS valid")
-        rows = f"{_select([*entries, f'k{len(sizes) - 1} AS y'], joins=joins)} WHERE {valid}"
+        entries.append(f"k{len(design.variables)} AS y")
+        most, weight = 1 << WEIGHT_BITS, f"k{len(design.variables) + 1}"
+        if design.weight is not None:
+            entries += [f"least({weight}, {most}) AS w", f"{weight} AS uncut"]
+        kept = ["y"] if design.weight is None else ["y", "w", "uncut"]
+        rows = f"{_select(entries, joins=joins)} WHERE {valid}"
         xs = [f"x{j}" for j in range(design.d)]
-        rows = self.shorten(rows, xs, (), ["y"])
+        rows = self.shorten(rows, xs, (), kept)
         half, reach, limit = 1 << (link.shift - 1), link.reach, (link.reach + 1) << link.shift
         predictors = []
         for k in range(model.outputs):
@@ -407,11 +415,19 @@ class _SqlSums:
             mixed = [
                 f"{self.divide(f'({dot})', 2**MIXING_BITS)} AS {x}" for x, dot in zip(xs, dots, strict=True)
             ]
-            rows = self.shorten(_select(["r0", "v0", *mixed], rows), xs, ("r0",), ["v0"])
+            kept = ["v0", *kept[1:]]
+            rows = self.shorten(_select(["r0", *kept, *mixed], rows), xs, ("r0",), kept)
             residuals, weights = ["r0"], {(0, 0): "v0"}
         largest = [" + ".join(f"{x} * {x}" for x in xs)]
         largest.append(f"greatest({', '.join(f'abs({residual})' for residual in [*residuals, '0'])})")
-        totals = [f"{residuals[0]} * {residuals[0]}" if model.squares else "0"]
+        square = f"{residuals[0]} * {residuals[0]}"
+        if design.weight is not None:
+            square = self.divide(f"({square} * w)", most)
+            residuals = [self.divide(f"({residual} * w)", most) for residual in residuals]
+            weights = {
+                pair: self.divide(f"({value} * w + {most >> 1})", most) for pair, value in weights.items()
+            }
+        totals = [square if model.squares else "0"]
         totals += [f"{residual} * {x}" for residual in residuals for x in xs]
         if curvature:
             pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
@@ -420,6 +436,9 @@ class _SqlSums:
             squared = f"({residuals[0]} * {residuals[0]} + {1 << shift >> 1})"
             weight = self.divide(squared, 1 << shift)
             totals += [f"{weight} * {x} * {z}" for x, z in combinations_with_replacement(xs, 2)]
+        if design.weight is not None:
+            cut = f"CASE WHEN uncut > {most} THEN 1 ELSE 0 END"
+            totals += [cut, "w", self.divide("(w * w)", most), "1"]
         exact = ["count(*) AS entered", *(f"max({size}) AS m{i}" for i, size in enumerate(largest))]
         exact += [f"{self.total(f'({term})')} AS s{i}" for i, term in enumerate(totals)]
         return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"

@@ -131,14 +131,16 @@ def ask(
         if rounds:
             law = normal_approximation(setting, [evidence(setting, *earlier) for earlier in rounds])
             point, clip = model.linearise_at(design, law, setting.cost(share))
-            if setting.robust:  # squares of residuals are those of errors only near the coefficients
+            if setting.robust and model.normal:  # squares of residuals are those of errors only near them
                 point, clip = law.mean, min(model.clip(law, setting.cost(share)) or 1.0, 1.0)
-        link = model.link(design, point, clip)
-        link = link.with_outer() if setting.robust else link
+        link = model.link(design, point, clip, setting.robust)
         if rounds:
             link = _mix(setting, law, link, plan.shares, [done.link for done, _ in rounds])
-        turn = Round(link, setting.noise(link, share, curved, plan.squares), share * setting.mu_squared)
-        rounds.append((turn, add_noise(sums(link, turn.noise.curvature is not None), turn.noise, source)))
+        turn = setting.round(link, share, curved, plan.squares)
+        exact = sums(link, turn.noise.curvature is not None)
+        if exact.survey and not rounds:
+            setting = setting.with_survey(exact.survey, source)
+        rounds.append((turn, add_noise(exact, turn.noise, source)))
     return Outcome(setting, reached, tuple(rounds))
 
 
@@ -187,7 +189,7 @@ def _descend(
     with one_thread() if small else nullcontext():
         for step in range(plan.steps):
             link = model.link(design, ahead)
-            turn = Round(link, question.noise(link, share, 0.0, 0.0), share * question.mu_squared)
+            turn = question.round(link, share, 0.0, 0.0)
             noisy_round = evidence(question, turn, add_noise(sums(link, False), turn.noise, source))
             new: FloatArray = noisy_round.point + noisy_round.score / most
             ahead, point = new + step / (step + 3) * (new - point), new

@@ -8,7 +8,7 @@ order; blocks of records are short enough for that. Elsewhere it is SQL over 64-
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -21,8 +21,8 @@ from discreet._declarations import Relation
 from discreet._randomness.gaussian import rounded_gaussians
 from discreet._typing import FloatArray, IntArray
 from discreet.errors import ContributionError, DataError
-from discreet.regression._newton.design import Design, Variable
-from discreet.regression._newton.models import Link, ResponseModel
+from discreet.regression._newton.design import WEIGHT_BITS, Design, Variable
+from discreet.regression._newton.models import OUTER_BITS, Link, ResponseModel
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -66,6 +66,8 @@ class RoundSums:
     curvature: tuple[int, ...]
     square: int
     outer: tuple[int, ...] = ()
+    survey: tuple[int, ...] = ()
+    """Of weights: how many were cut, their sum, that of their squares, and the number of records."""
 
 
 def noise_for(
@@ -168,6 +170,8 @@ def _reach(
         more = more + 2 * (exact + rows) * rows / float(outer_ratio)  # what rounding adds
     if square_ratio is not None and not (joint and square_ratio * rows >= 2 * residuals.max()):
         more = more + squares / float(square_ratio)
+    elif square_ratio is not None and joint:  # the squares of weighted records are rounded
+        more = more + 3 * residuals.max() * model.rounds_squares / float(square_ratio)
     if relation is Relation.ADD_REMOVE:
         return float((longest + curvature + outer + more).max())
     if not joint:
@@ -202,25 +206,29 @@ class RowBlock:
 
     rows: npt.NDArray[Any]
     response: IntArray
+    weight: IntArray | None = None
 
     @property
     def size(self) -> int:
         """The size in bytes."""
-        return int(self.rows.nbytes + self.response.nbytes)
+        return int(self.rows.nbytes + self.response.nbytes * (1 if self.weight is None else 2))
 
 
 def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
     """Return rows and responses of records from codes; undeclared values are an error or leave a record
     out.
     """
-    keep = locate((*design.variables, design.response), codes)
+    keep = locate((*design.variables, design.response, *filter(None, [design.weight])), codes)
     if keep is not None:
         codes = [values[keep] for values in codes]
+    weight = None
+    if design.weight is not None:
+        codes, weight = codes[:-1], np.array(codes[-1])
     rows = np.asarray(design.rows(codes[:-1], len(codes[-1])), dtype=np.int16)  # none is longer than 2¹⁴
     squares = np.einsum("ij,ij->i", rows, rows, dtype=np.int64)
     check_bound(int(squares.max(initial=0)), design.norm**2)
     # The response is copied, or it would keep the engine's whole batch in memory.
-    return RowBlock(rows, np.array(codes[-1]))
+    return RowBlock(rows, np.array(codes[-1]), weight)
 
 
 def check_bound(largest: int, bound: int) -> None:
@@ -268,9 +276,12 @@ def exact_sums(
     point = np.array(link.point, dtype=np.float64).reshape(model.outputs, design.d)
     residual, weight, squared = (math.isqrt(math.ceil(extreme.max())) for extreme in model.extremes(link))
     outer_most = 0 if shift is None else (residual**2 >> shift) + 1
-    largest = max(residual * design.norm, max(weight, outer_most) * design.norm**2, squared) + 1
+    largest = max(residual * design.norm, max(weight, 1 << OUTER_BITS) * design.norm**2, squared) + 1
     step = 1 << max(0, _EXACT_BITS - largest.bit_length())
+    survey = np.zeros(0 if design.weight is None else 4, dtype=object)
     for block in blocks:
+        if block.weight is not None:
+            survey += survey_sums(block.weight)
         for start in range(0, len(block.response), step):
             rows = np.asarray(block.rows[start : start + step], dtype=np.float64)
             response = block.response[start : start + step]
@@ -278,31 +289,67 @@ def exact_sums(
             predictor = np.clip(np.floor(raw * 2.0**-link.shift + 0.5), -link.reach, link.reach)
             residuals = model.residuals(link, predictor, response)
             check_bound(int(np.abs(residuals).max(initial=0)), residual)
-            inside = np.abs(residuals) < link.clip
+            inside = np.abs(residuals[:, 0]) < link.clip if model.normal and shift is not None else None
             if link.mixing:
                 rows, residuals = link.mix(rows, residuals, design.norm)
                 check_bound(int(np.einsum("ij,ij->i", rows, rows).max(initial=0)), design.norm**2)
+            part, squares = None, residuals[:, 0] ** 2
+            if block.weight is not None:
+                part = np.minimum(block.weight[start : start + step], 1 << WEIGHT_BITS).astype(np.float64)
+                squares = np.floor(squares * part / 2**WEIGHT_BITS)
+                residuals = np.trunc(residuals * part[:, None] / 2**WEIGHT_BITS)
             gradient += (residuals.T @ rows).ravel().astype(np.int64)
             if model.squares:
-                square += int(np.vdot(residuals, residuals))
-            if curvature and shift is None:
-                triangle += _curvature(model, link, rows, predictor, weight)[upper].astype(np.int64)
+                square += int(squares.sum())
+            if curvature:
+                weighed = _weights(model, link, predictor, inside, part)
+                triangle += _curvature(model, rows, weighed, weight)[upper].astype(np.int64)
             if shift is not None:
-                triangle += (rows.T @ (rows * inside))[upper].astype(np.int64)
                 weights = np.floor((residuals**2 + (1 << shift >> 1)) / (1 << shift))
                 check_bound(int(weights.max(initial=0)), outer_most)
-                outer += (rows.T @ (rows * weights))[outer_upper].astype(np.int64)
-    return RoundSums(tuple(gradient.tolist()), tuple(triangle.tolist()), square, tuple(outer.tolist()))
+                high = np.floor(weights / 2**OUTER_BITS)  # in two parts, each exact
+                for piece, unit in ((weights - high * 2**OUTER_BITS, 1), (high, 1 << OUTER_BITS)):
+                    outer += (rows.T @ (rows * piece))[outer_upper].astype(np.int64) * unit
+    return RoundSums(
+        tuple(gradient.tolist()),
+        tuple(triangle.tolist()),
+        square,
+        tuple(outer.tolist()),
+        tuple(map(int, survey)),
+    )
+
+
+def survey_sums(weight: IntArray) -> IntArray:
+    """Return how many weights were cut, their sum, that of their squares in steps, and their number."""
+    part = np.minimum(weight, 1 << WEIGHT_BITS)
+    squares = (part * part) >> WEIGHT_BITS
+    return np.array([(weight > 1 << WEIGHT_BITS).sum(), part.sum(), squares.sum(), len(weight)])
+
+
+def _weights(
+    model: ResponseModel,
+    link: Link,
+    predictor: FloatArray,
+    inside: npt.NDArray[np.bool_] | None,
+    part: FloatArray | None,
+) -> Iterator[FloatArray | None]:
+    """Return the weights of the curvature: of records whose residuals are ``inside``, times a ``part``."""
+    for weights in model.weights(link, predictor):
+        if inside is not None:
+            weights = np.where(inside, 2.0**model.weight_bits, 0.0)
+        if part is not None and weights is not None:
+            weights = np.asarray(np.floor(weights * part / 2**WEIGHT_BITS + 0.5), dtype=np.float64)
+        yield weights
 
 
 def _curvature(
-    model: ResponseModel, link: Link, rows: FloatArray, predictor: FloatArray, heaviest: int
+    model: ResponseModel, rows: FloatArray, weighed: Iterable[FloatArray | None], heaviest: int
 ) -> FloatArray:
     """Return the curvature's upper triangle; no weight is above ``heaviest``."""
     (_, d), m = rows.shape, model.outputs
     whole = np.zeros((m, d, m, d))
     pairs = combinations_with_replacement(range(m), 2)
-    for (k, other), weights in zip(pairs, model.weights(link, predictor), strict=True):
+    for (k, other), weights in zip(pairs, weighed, strict=True):
         if weights is not None:
             check_bound(int(np.abs(weights).max(initial=0)), heaviest)
         whole[k, :, other] = rows.T @ (rows if weights is None else rows * weights[:, None])
