@@ -203,7 +203,6 @@ class LatentCurvature:
             i, j = np.triu_indices(self.size)
             self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
         self.noise = float(np.sqrt((self.root**2).sum(axis=1)).mean())
-        self.most_dispersion = math.inf
         self.log_dispersion = self._dispersion()
         self.outer_mean, self.outer_root = np.zeros(0), np.zeros((0, 0))
         if seen.outer is not None:
@@ -250,7 +249,6 @@ class LatentCurvature:
         n = float(self._levels(values[None], vectors[None])[0])
         left = seen.square - float((np.maximum(score**2 - seen.variance, 0.0) / values).sum())
         error = math.sqrt(seen.square_variance + 2 * max(left, 0.0) ** 2 / n)
-        self.most_dispersion = (max(left, 0.0) + 2 * error) / n
         left = max(left, error, 1e-9 * n)
         return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
 

@@ -132,7 +132,7 @@ class PublicSetting:
 
     @property
     def survey_noise(self) -> tuple[Fraction, ...]:
-        """The variances of the noise on the sums of survey weights: see ``proofs/regression.md``."""
+        """The variances of the noise on the sums of survey weights: see ``proofs/weights.md``."""
         steps = 1 << WEIGHT_BITS
         sizes = (1, steps, steps) if self.n is not None else (1, steps, steps, 1)
         least = len(sizes) * Fraction(self.per_person) ** 2 / (self.mu_squared * SURVEY_PART)
@@ -517,7 +517,7 @@ def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> No
     upper = 1.0
     move, dispersion = plain.T @ vectors @ state.mean[0], float(state.dispersion[0])
     if setting.model.normal:
-        upper = min(dispersion * math.exp(2 * joint.log_dispersion[1]), joint.most_dispersion, 1.0)
+        upper = min(dispersion * math.exp(2 * joint.log_dispersion[1]), 1.0)
     else:  # a step of Newton's method is good as far as the curvature is
         far = math.sqrt(float(move @ curvature @ move) / level)
         move = move * min(1.0, _FARTHEST / max(far, 1e-12))
