@@ -380,6 +380,16 @@ def test_an_answer_is_what_its_document_says(about: dict[str, Any], delta: str |
             {},
             "no weighted form",
         ),
+        (
+            lambda s: discreet.Regress("g ~ x", family="binomial", epsilon=1, delta="1e-6").request(s),
+            {},
+            "no weighted form",
+        ),
+        (
+            lambda s: discreet.Regress("x ~ g", family="poisson", epsilon=1, delta="1e-6").request(s),
+            {},
+            "no weighted form",
+        ),
         (lambda s: discreet.Regress("x ~ w", epsilon=1, delta="1e-6").request(s), {}, "is the weight"),
         (
             lambda s: discreet.Regress("x ~ g", epsilon=1, delta="1e-6").request(s),
@@ -450,7 +460,7 @@ def test_the_plan_of_a_ledger_names_the_design() -> None:
     assert json.loads(json.dumps(plan)) == plan
 
 
-@pytest.mark.parametrize("kind", benchmark.FAMILIES)
+@pytest.mark.parametrize("kind", ["linear"])
 def test_without_noise_a_regression_is_that_of_the_survey_package(kind: str) -> None:
     """Coefficients, the sandwich and Kish's numbers; and the unit of the weights does not matter."""
     frame = benchmark.survey(np.random.default_rng(3), 4000, kind)
@@ -473,16 +483,12 @@ def test_without_noise_a_regression_is_that_of_the_survey_package(kind: str) -> 
     assert (again.content()["rounds"], again.survey) == (fit.content()["rounds"], fit.survey)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
 @pytest.mark.parametrize("about", [{"n": 2000}, {}, {"n": 2000, "person": "p", "per_person": 2}])
-def test_a_weighted_regression_is_what_its_document_says(family: str, about: dict[str, Any]) -> None:
+def test_a_weighted_regression_is_what_its_document_says(about: dict[str, Any]) -> None:
     """Everything is in the document, and noise that is too small, or sums that are left out, are refused."""
-    response = {"gaussian": "x", "binomial": "g", "poisson": "x"}[family]
     data = survey() | {"p": list(range(2000))}
     data["x"] = np.rint(data["x"]).tolist()
-    fit = discreet.regress(
-        data, f"{response} ~ answer", family=family, schema=Schema(COLUMNS, **about), epsilon=1, delta="1e-6"
-    )
+    fit = discreet.regress(data, "x ~ answer", schema=Schema(COLUMNS, **about), epsilon=1, delta="1e-6")
     assert load_answer(fit.to_json()) == fit
     assert fit.guarantee.exact_epsilon == 1
     assert "w, cut at 2" in fit.summary() or "Weights that were cut" in fit.summary()

@@ -121,10 +121,10 @@ class Regression:
     def __post_init__(self) -> None:
         if (self.weight is None) is not (self.most is None):
             raise InvalidInputError("weight=COLUMN and most=NUMBER go together")
-        if self.weight is not None and (self.family == "multinomial" or self.aim != "intervals"):
+        if self.weight is not None and (self.family != "gaussian" or self.aim != "intervals"):
             raise InvalidInputError(
-                "has no weighted form: use 'gaussian', 'binomial' or 'poisson', or leave the weight out of "
-                "the schema, for coefficients of the records",
+                "has no weighted form: use 'gaussian' with intervals, or leave the weight out of the schema, "
+                "for coefficients of the records",
                 parameter="family",
                 value=self.family,
             )
