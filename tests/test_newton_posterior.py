@@ -68,6 +68,14 @@ def test_no_slope_is_far_above_that_of_rates_whose_three_deviations_are_the_wind
     assert window_moments(predictors, 2000, 2000)[1].max() > 900
 
 
+def test_windows_of_small_rates_hold_their_counts() -> None:
+    """A rate of one count in a hundred records still counts them: mean and slope are the rate."""
+    predictors = np.log([1e-5, 1e-3, 0.01, 0.02, 0.1])
+    mean, slope, variance, _, _ = window_moments(predictors, 6, 20)
+    for moment in (mean, slope, variance):
+        assert moment == pytest.approx(np.exp(predictors), rel=1e-5)
+
+
 @pytest.mark.parametrize("clip", [0.1, 1.0, 5.0, math.inf])
 def test_moments_of_clipped_normal_residuals(clip: float) -> None:
     inside, second, fourth = clipped_moments(np.array(0.7), clip)

@@ -660,7 +660,8 @@ def window_moments(
         # No slope is above that of a rate whose three deviations are the window: a few records with far
         # larger rates would else decide how much noise all need.
         share = np.minimum((window / 3) ** 2 / np.maximum(rate, 1e-300), 1 - 1e-12)
-        window = np.minimum(window, np.floor(np.sqrt(2 * rate) * erfinv(share)))
+        room = np.floor(np.sqrt(2 * rate) * erfinv(share))
+        window = np.where(rate > (window / 3) ** 2, np.minimum(window, room), window)  # small rates keep it
     low, high = np.maximum(middle - window, 0.0), np.minimum(middle + window, most)
 
     def parts(q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
