@@ -323,6 +323,7 @@ class _SqlSums:
             return f"sum({value})"
         if self.n >> 31:
             return f"sum(CAST({value} AS DECIMAL(38, 0)))"
+        value = f"CAST({value} AS BIGINT)"  # Spark shifts numbers of 32 bits by 32 places not at all
         low, high = f"sum({value} & {2**32 - 1})", f"sum(shiftright({value}, 32))"
         return f"CAST({high} AS DECIMAL(28, 0)) * {2**32} + CAST({low} AS DECIMAL(28, 0))"
 
