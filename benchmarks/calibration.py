@@ -1,11 +1,11 @@
 """Are the answers honest? Simulation-based calibration and expected coverage of every kind of answer.
 
-A truth is drawn from the prior, data from the truth, noise from its law, and the posterior is asked where the
-truth lies among its draws. If it is right, then the rank of the truth in every coordinate is uniform (SBC:
-Talts and others 2018; a chi-square over twenty bins, shown as a p-value, and how often central intervals hold
-it), and so is the share of draws that lie nearer to a random point than the truth does (TARP: Lemos and
-others 2023; the root mean square of expected coverage less level). N repetitions alone give a TARP error of
-about √(1/6N), shown beside it.
+A truth is drawn from the prior, data from the truth, noise from its distribution, and the posterior is asked
+where the truth lies among its draws. If it is right, then the rank of the truth in every coordinate is
+uniform (SBC: Talts and others 2018; a chi-square over twenty bins, shown as a p-value, and how often central
+intervals hold it), and so is the share of draws that lie nearer to a random point than the truth does (TARP:
+Lemos and others 2023; the root mean square of expected coverage less level). N repetitions alone give a TARP
+error of about √(1/6N), shown beside it.
 
 The table and the picture of docs/evidence/calibration.md are made by
 
@@ -13,9 +13,9 @@ The table and the picture of docs/evidence/calibration.md are made by
 
 and single rows by their names, as in ``--only pooled,mean``. Rows that need an extra which is not installed
 are named as left out: regressions need ``discreet[glm]``, the bridges ``discreet[numpyro]`` and
-``discreet[pymc]``; everything else runs on the package alone. Releases are simulated by the law of their
-noise from seeds, so that a row can be made again; that the private path draws from those laws is tested in
-tests/statistical.
+``discreet[pymc]``; everything else runs on the package alone. Releases are simulated by the distribution of
+their noise from seeds, so that a row can be made again; that the private path draws from those distributions
+is tested in tests/statistical.
 """
 
 from __future__ import annotations
@@ -124,10 +124,10 @@ def add_remove(rng: Rng, k: int, epsilon: str, what: str) -> Found:
     x = rng.poisson(totals[0] * shares[0])
     z = noises.DiscreteLaplace(1 / float(epsilon)).draw(x, rng)
     noisy = tuple(int(v) for v in z)
-    law = noise_aware(mechanism, noisy, noisy, expected)
+    distribution = noise_aware(mechanism, noisy, noisy, expected)
     if what == "shares":
-        return _shares(law.sample(DRAWS, int(rng.integers(2**31))), *shares)
-    counts, _ = law.sample_counts(DRAWS, rng)  # type: ignore[union-attr]
+        return _shares(distribution.sample(DRAWS, int(rng.integers(2**31))), *shares)
+    counts, _ = distribution.sample_counts(DRAWS, rng)  # type: ignore[union-attr]
     other = float(rng.poisson(totals[1]))
     return counts.sum(axis=1)[:, None].astype(float), np.array([float(x.sum())]), np.array([other])
 
@@ -136,11 +136,14 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 
 def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
-    """Quartiles of a law from the tree's prior, counted in 2^depth bins; some have no value."""
+    """Quartiles of a distribution from the tree's prior, counted in 2^depth bins; some have no value."""
     bins = Bins(tuple(np.linspace(0, 1, 2**depth + 1)))
-    laws = [_from_tree(rng, depth) for _ in range(2)]
-    truth, other = (np.interp(QUARTILES, law, np.linspace(0, 1, len(law))) for law in laws)
-    cells = np.diff(laws[0][::16])
+    distributions = [_from_tree(rng, depth) for _ in range(2)]
+    truth, other = (
+        np.interp(QUARTILES, distribution, np.linspace(0, 1, len(distribution)))
+        for distribution in distributions
+    )
+    cells = np.diff(distributions[0][::16])
     if hidden:
         total = int(np.exp(rng.uniform(math.log(30), math.log(3000))))
         noise: noises.Noise = noises.DiscreteLaplace(1 / epsilon)
@@ -154,7 +157,8 @@ def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
 
 
 def survival(rng: Rng, depth: int, n: int, epsilon: float) -> Found:
-    """A survival curve at three times; events and censored records have laws from the tree's prior."""
+    """A survival curve at three times; events and censored records have distributions from the tree's
+    prior."""
     bins, places = Bins(tuple(np.linspace(0, 1, 2**depth + 1))), [0, 2 ** (depth - 1), 2**depth - 2]
     truths = []
     for _ in range(2):
@@ -221,8 +225,8 @@ def published(rng: Rng, k: int, noise: noises.Noise, n: int | None) -> Found:
     total = n or math.exp(rng.uniform(math.log(30), math.log(3000)))
     x = rng.multinomial(n, shares[0]) if n else rng.poisson(total * shares[0])
     given = discreet.noisy_counts(noise.draw(x, rng), noise, total=n)
-    law = given.noise_aware() if n else given.noise_aware(total_range=(30.0, 3000.0))
-    return _shares(law.sample(DRAWS, int(rng.integers(2**31))), *shares)
+    distribution = given.noise_aware() if n else given.noise_aware(total_range=(30.0, 3000.0))
+    return _shares(distribution.sample(DRAWS, int(rng.integers(2**31))), *shares)
 
 
 def mean(rng: Rng, relation: str) -> Found:
@@ -236,7 +240,7 @@ def mean(rng: Rng, relation: str) -> Found:
     question: Any = discreet.Mean(epsilon="0.5").request(schema)
     cells, total = question.read(values.tolist())
     answer = question.design.answer(cells, total, SeededEntropy(int(rng.integers(2**62))))
-    return answer.law.sample(DRAWS, int(rng.integers(2**62)))[:, None], truth[:1], other[:1]
+    return answer.distribution.sample(DRAWS, int(rng.integers(2**62)))[:, None], truth[:1], other[:1]
 
 
 def weighted(rng: Rng, what: str, clusters: bool = False) -> Found:

@@ -79,7 +79,7 @@ MISFITS = ("none", "none", "none", "none", "spread", "omitted")
 
 @dataclass
 class RandomDesign:
-    """What is public of a design, and the laws of its columns: everything but the records."""
+    """What is public of a design, and the distributions of its columns: everything but the records."""
 
     number: int
     family: str
@@ -111,29 +111,33 @@ def draw(seed: int, number: int) -> RandomDesign:
     )
     for k, block in enumerate(made.blocks):
         x, g = f"x{k}", f"g{k}"
-        numeric = {"law": "normal", "low": -4.0, "high": 4.0}
+        numeric = {"distribution": "normal", "low": -4.0, "high": 4.0}
         if block == "uniform":
-            numeric = {"law": "uniform", "low": 0.0, "high": float(generator.choice([1.0, 10.0, 100.0]))}
+            numeric = {
+                "distribution": "uniform",
+                "low": 0.0,
+                "high": float(generator.choice([1.0, 10.0, 100.0])),
+            }
         elif block == "skewed":
-            numeric = {"law": "skewed", "low": 0.0, "high": float(generator.uniform(6, 20))}
+            numeric = {"distribution": "skewed", "low": 0.0, "high": float(generator.uniform(6, 20))}
         elif block == "heavy":
-            numeric = {"law": "heavy", "low": -10.0, "high": 10.0}
+            numeric = {"distribution": "heavy", "low": -10.0, "high": 10.0}
         elif block == "narrow":
             reach = float(generator.uniform(5, 15))
             centre = float(generator.uniform(-0.6, 0.6)) * reach
-            numeric = {"law": "normal", "low": -reach - centre, "high": reach - centre}
+            numeric = {"distribution": "normal", "low": -reach - centre, "high": reach - centre}
         elif block in ("square", "cubic", "spline"):
-            numeric = {"law": str(generator.choice(["uniform", "hump"])), "low": 0.0, "high": 40.0}
+            numeric = {"distribution": str(generator.choice(["uniform", "hump"])), "low": 0.0, "high": 40.0}
         if block == "levels":
             shares = generator.dirichlet(np.full(int(generator.integers(3, 6)), 2.0))
             made.levels[g] = tuple("abcde"[: len(shares)])
-            made.columns[g] = {"law": "levels", "shares": shares.tolist()}
+            made.columns[g] = {"distribution": "levels", "shares": shares.tolist()}
             made.terms.append(f"C({g})")
             continue
         if block == "rare":
             share = float(generator.uniform(0.01, 0.08))
             made.levels[g] = ("no", "yes")
-            made.columns[g] = {"law": "levels", "shares": [1 - share, share]}
+            made.columns[g] = {"distribution": "levels", "shares": [1 - share, share]}
             made.terms.append(f"C({g})")
             continue
         made.bounds[x] = (numeric["low"], numeric["high"])
@@ -147,7 +151,7 @@ def draw(seed: int, number: int) -> RandomDesign:
         elif block == "interaction":
             made.levels[g] = ("no", "yes")
             share = float(generator.uniform(0.2, 0.5))
-            made.columns[g] = {"law": "levels", "shares": [1 - share, share]}
+            made.columns[g] = {"distribution": "levels", "shares": [1 - share, share]}
             made.terms.append(f"{x} * C({g})")
         else:
             made.terms.append(x)
@@ -155,26 +159,28 @@ def draw(seed: int, number: int) -> RandomDesign:
             twin = f"z{k}"
             share = generator.uniform(0.5, 0.95) if block == "correlated" else generator.uniform(0.95, 0.995)
             made.bounds[twin] = made.bounds[x]
-            made.columns[twin] = {**numeric, "law": "twin", "of": x, "correlation": float(share)}
+            made.columns[twin] = {**numeric, "distribution": "twin", "of": x, "correlation": float(share)}
             made.terms.append(twin)
     return made
 
 
-def column(law: dict[str, Any], n: int, drawn: dict[str, Any], generator: np.random.Generator) -> Any:
-    if law["law"] == "levels":
-        return generator.choice(len(law["shares"]), n, p=law["shares"])
-    low, high = law["low"], law["high"]
-    if law["law"] == "uniform":
+def column(
+    distribution: dict[str, Any], n: int, drawn: dict[str, Any], generator: np.random.Generator
+) -> Any:
+    if distribution["distribution"] == "levels":
+        return generator.choice(len(distribution["shares"]), n, p=distribution["shares"])
+    low, high = distribution["low"], distribution["high"]
+    if distribution["distribution"] == "uniform":
         values = generator.uniform(low, high, n)
-    elif law["law"] == "hump":
+    elif distribution["distribution"] == "hump":
         values = low + (high - low) * generator.beta(2, 3, n)
-    elif law["law"] == "skewed":
+    elif distribution["distribution"] == "skewed":
         values = generator.lognormal(0, 0.8, n)
-    elif law["law"] == "heavy":
+    elif distribution["distribution"] == "heavy":
         values = generator.standard_t(3, n)
-    elif law["law"] == "twin":
-        r = law["correlation"]
-        values = r * drawn[law["of"]] + math.sqrt(1 - r * r) * generator.normal(size=n)
+    elif distribution["distribution"] == "twin":
+        r = distribution["correlation"]
+        values = r * drawn[distribution["of"]] + math.sqrt(1 - r * r) * generator.normal(size=n)
     else:
         values = generator.normal(size=n)
     return np.clip(values, low, high)
@@ -242,8 +248,8 @@ class Population:
     def codes(self, n: int, generator: np.random.Generator) -> list[Any]:
         """Records as the codes of their variables."""
         drawn: dict[str, Any] = {}
-        for name, law in self.made.columns.items():
-            drawn[name] = column(law, n, drawn, generator)
+        for name, distribution in self.made.columns.items():
+            drawn[name] = column(distribution, n, drawn, generator)
         found = []
         for variable in self.design.variables:
             values, coder = drawn[variable.name], variable.coder

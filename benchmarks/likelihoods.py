@@ -42,8 +42,8 @@ def one_pooled(job: tuple[int, float, float | None]) -> tuple[float, float, floa
     together = pool_groups(noisy_groups(z, noise, np.full(GROUPS, SIZE)))
     low, high = (end[::2] for end in together.interval(0.9))  # of the first value in each group
     alone = [discreet.noisy_counts(row, noise, total=SIZE).noise_aware() for row in z]
-    ends = np.array([law.interval(0.9) for law in alone])[:, :, 0]
-    own = np.array([law.mean()[0] for law in alone])
+    ends = np.array([distribution.interval(0.9) for distribution in alone])[:, :, 0]
+    own = np.array([distribution.mean()[0] for distribution in alone])
     return (
         float(np.mean((low <= shares) & (shares <= high))),
         float(np.mean((ends[:, 0] <= shares) & (shares <= ends[:, 1]))),
@@ -61,7 +61,7 @@ def mapped(function: Callable[[Any], Any], jobs: list[Any], processes: int) -> l
 
 
 def print_pooled(repetitions: int, processes: int) -> None:
-    """A row for each ε and law of κ."""
+    """A row for each ε and distribution of κ."""
     heads = f"{'ε':>6}{'intervals':>11}{'pooled':>8}{'alone':>8}{'RMSE':>8}{'alone':>8}{'less':>8}"
     print(f"{'200 groups of 50':26}{heads}")
     for epsilon in (0.5, 0.25):
@@ -95,8 +95,8 @@ def one_histogram(job: tuple[int, int]) -> tuple[int, int]:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    law = dp.vector_domain(dp.atom_domain(T=int))
-    measurement = dp.m.make_laplace(law, dp.l1_distance(T=int), scale=10.0)
+    distribution = dp.vector_domain(dp.atom_domain(T=int))
+    measurement = dp.m.make_laplace(distribution, dp.l1_distance(T=int), scale=10.0)
     seed, repetitions = job
     rng, hits = np.random.default_rng(seed), [0, 0]
     for share in rng.random(repetitions):

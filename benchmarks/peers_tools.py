@@ -188,7 +188,7 @@ def naive_distance(prior: Prior, a: Counts, b: Counts) -> float:
     return math.sqrt(max(0.0, 1 - math.exp(-gap)))
 
 
-def naive_law(
+def naive_distribution(
     prior: Prior, counts: Counts, epsilon: float, sensitivity: float
 ) -> tuple[list[Counts], list[float]]:
     """The exponential mechanism as research code does it: a list of all candidates, plain Python, floats."""
@@ -200,10 +200,10 @@ def naive_law(
 
 
 def naive_enumeration(prior: Prior, n: int, epsilon: float, sensitivity: float) -> Release:
-    law = lru_cache(maxsize=1)(naive_law)
+    distribution = lru_cache(maxsize=1)(naive_distribution)
 
     def release(counts: Counts) -> dict[str, Any]:
-        candidates, probabilities = law(prior, counts, epsilon, sensitivity)
+        candidates, probabilities = distribution(prior, counts, epsilon, sensitivity)
         return {"counts": random.choices(candidates, probabilities)[0]}
 
     return release

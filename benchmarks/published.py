@@ -8,8 +8,8 @@
 ``slope``: the logistic regression of Awan and Wang (2023), x = 2·Beta(½, ½) − 1, coefficients (0.5, 2): 95 %
 intervals of the slope, and the test of a slope of 0 at the level 0.05 by whether the interval holds 0, its
 power with the slope 2 and its size with 0. ``cubic``: log wages by a cubic in experience and two levels,
-after Barrientos et al. (2019), of records drawn from such a law, or with ``--data`` of incomes of the
-American Community Survey (file as in reproductions/README.md), drawn with replacement: how often 95 %
+after Barrientos et al. (2019), of records drawn from such a distribution, or with ``--data`` of incomes of
+the American Community Survey (file as in reproductions/README.md), drawn with replacement: how often 95 %
 intervals hold each coefficient, how far they overlap those of the ordinary regression, and how often the sign
 is the same. Everything is from seeds, so nothing is private; δ = 10⁻⁶.
 """

@@ -1,9 +1,10 @@
 """Do intervals of quantiles hold? And are they nearer to the truth than the exponential mechanism's?
 
-Records are drawn from a law, counted in bins, lattice noise is added by its law from a seed, and the nine
-deciles are asked for. The prior of the tree was chosen on the laws of ``--set tried``; those of ``--set
-judged`` were looked at afterwards. ``--joint`` compares with JointExp (Gillenwater, Joseph and Kulesza 2021),
-written here from the paper, on the same records: root mean squared errors against the deciles of the law.
+Records are drawn from a distribution, counted in bins, lattice noise is added by its distribution from a
+seed, and the nine deciles are asked for. The prior of the tree was chosen on the distributions of ``--set
+tried``; those of ``--set judged`` were looked at afterwards. ``--joint`` compares with JointExp (Gillenwater,
+Joseph and Kulesza 2021), written here from the paper, on the same records: root mean squared errors against
+the deciles of the distribution.
 
     python benchmarks/quantiles.py --set judged --repetitions 200
     python benchmarks/quantiles.py --joint --repetitions 200
@@ -30,7 +31,7 @@ LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Population:
-    """A law on a declared range."""
+    """A distribution on a declared range."""
 
     draw: Callable[[Rng, int], np.ndarray]
     deciles: np.ndarray
@@ -44,9 +45,9 @@ class Population:
         return Bins(tuple(np.linspace(self.low, self.high, number + 1)), self.atoms, self.whole)
 
 
-def continuous(law: object, low: float, high: float) -> Population:
+def continuous(distribution: object, low: float, high: float) -> Population:
     """Values beyond the range are recorded as its ends."""
-    draw, point = law.rvs, law.ppf  # type: ignore[attr-defined]
+    draw, point = distribution.rvs, distribution.ppf  # type: ignore[attr-defined]
     return Population(
         lambda rng, n: np.asarray(np.clip(draw(n, random_state=rng), low, high)),
         np.clip(point(DECILES), low, high),
@@ -86,12 +87,12 @@ def ages(heaped: float) -> tuple[np.ndarray, np.ndarray]:
 
 def with_zeros() -> Population:
     """Incomes in thousands, a quarter of them 0."""
-    law = stats.lognorm(0.7, scale=30)
+    distribution = stats.lognorm(0.7, scale=30)
 
     def draw(rng: Rng, n: int) -> np.ndarray:
-        return np.where(rng.random(n) < 0.25, 0.0, np.clip(law.rvs(n, random_state=rng), 0, 200))
+        return np.where(rng.random(n) < 0.25, 0.0, np.clip(distribution.rvs(n, random_state=rng), 0, 200))
 
-    points = np.array([0.0 if p <= 0.25 else law.ppf((p - 0.25) / 0.75) for p in DECILES])
+    points = np.array([0.0 if p <= 0.25 else distribution.ppf((p - 0.25) / 0.75) for p in DECILES])
     return Population(draw, points, 0.0, 200.0, atoms=(0.0,))
 
 
@@ -155,7 +156,7 @@ def coverage(
     return f"{start_of_line}  {shown}{error:10.4f}{np.mean(widths):10.4f}{seconds:7.2f}"
 
 
-HEADER = f"{'law and bins':28}{'n':>7}{'ε':>6}{'held':>8}  {'of each decile, in %':35}"
+HEADER = f"{'distribution and bins':28}{'n':>7}{'ε':>6}{'held':>8}  {'of each decile, in %':35}"
 HEADER += f"{'RMSE':>10}{'width':>10}{'s':>7}"
 
 
@@ -186,15 +187,15 @@ def joint_exp(
     last = np.exp(-epsilon / 4 * np.abs(n - np.arange(n + 1) - wanted[m]))
     chosen: list[int] = []
     j = m - 1
-    law = weights[j] * last
+    distribution = weights[j] * last
     while True:
-        place = int(rng.choice(law.size, p=(law / law.sum()).ravel()))
+        place = int(rng.choice(distribution.size, p=(distribution / distribution.sum()).ravel()))
         more, interval = divmod(place, n + 1)
         chosen += [interval] * (more + 1)
         j -= more + 1
         if j < 0:
             break
-        law = weights[j] * np.where(np.arange(n + 1) < interval, step[j + 1][:, interval], 0.0)
+        distribution = weights[j] * np.where(np.arange(n + 1) < interval, step[j + 1][:, interval], 0.0)
     return np.sort(x[chosen] + wide[chosen] * rng.random(m))
 
 
@@ -230,7 +231,7 @@ def main() -> None:
     options = parser.parse_args()
     cases = {k: v for k, v in (TRIED if options.set == "tried" else JUDGED).items() if options.only in k}
     if options.joint:
-        print(f"{'law and bins':28}{'here':>10}{'JointExp':>10}{'ratio':>8}")
+        print(f"{'distribution and bins':28}{'here':>10}{'JointExp':>10}{'ratio':>8}")
         for name, case in cases.items():
             print(against_joint_exp(name, case, options.repetitions), flush=True)
         return

@@ -66,7 +66,7 @@ def plain_design(
     """The design of ``y ~ x1 + … + xd`` with all columns between −1 and 1, without a formula.
 
     Columns are numbers or have two levels, −1 and 1. The response of a gaussian model has bounds at four
-    deviations of its prior law, unless its ends are given.
+    deviations of its prior distribution, unless its ends are given.
     """
     unit, steps, columns = 1 << bits, 2 << bits, len(numbers)
     variables = tuple(

@@ -327,7 +327,7 @@ def auditing() -> Iterator[Row]:
         a = discreet.audit(m)
         took = seconds(lambda m=m: discreet.audit(m))
         label = f"{name}, k = {m.k}, n = {n}: {a.triples:.3g} triples"
-        yield Row("exact audits, laws included", label, a.triples / took / 1e6, "million triples/s")
+        yield Row("exact audits, distributions included", label, a.triples / took / 1e6, "million triples/s")
 
 
 def coverage(repetitions: int = 5_000) -> Iterator[Row]:
@@ -374,12 +374,12 @@ def drawn(repetitions: int = 2_000) -> Iterator[Row]:
         for theta in start.sample(repetitions, seed=1):
             statistic = float(np.clip(total(rng, theta, n), *limits))
             draw = sampler.simulate(statistic, seed=int(rng.integers(2**63)))
-            law = family.given_draws(start, n, sampler.r, sampler.m, draw)
+            distribution = family.given_draws(start, n, sampler.r, sampler.m, draw)
             said = n / float(draw[0]) if name == "exponential" else n * float(draw[0])
             own = family.contribution(Fraction(float(np.clip(said, *limits))), n)
             first, second = (float(a + b) for a, b in zip(family.natural(start), own, strict=True))
             naive = type(start)(*((first / second, second**-0.5) if name == "gaussian" else (first, second)))
-            for label, posterior in (("noise-aware", law), ("naive", naive)):
+            for label, posterior in (("noise-aware", distribution), ("naive", naive)):
                 hits[label] += 0.05 <= float(posterior.cdf(theta)) <= 0.95
         for label, count in hits.items():
             yield Row(group, f"{name}, n = {n}, ε = {epsilon}: {label}", 100 * count / repetitions, "%")

@@ -150,12 +150,12 @@ def speed(epsilon: float, warmup: int, draws: int) -> None:
         print(f"{name:32}{cells}{steps:11d}", flush=True)
     from discreet._inference._likelihoods.bridging import table
 
-    for what, law, total in (
+    for what, distribution, total in (
         ("NoisyPoisson", noises.DiscreteLaplace(2 / epsilon + 1e-9), None),
         ("NoisyMultinomial", noises.LatticeNoise(2 / epsilon + 1e-9), int(x.sum())),
     ):
         start = time.perf_counter()
-        table(law, z.astype(float), total=total)
+        table(distribution, z.astype(float), total=total)
         print(f"tables for {what}, once: {time.perf_counter() - start:.2f} s")
 
 

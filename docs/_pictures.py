@@ -42,7 +42,7 @@ def panels() -> tuple[Figure, Any, Any]:
     return figure, left, right
 
 
-def law_of_first_count(name: str) -> tuple[np.ndarray, np.ndarray]:
+def distribution_of_first_count(name: str) -> tuple[np.ndarray, np.ndarray]:
     """The first released count and its probability, for the counts above."""
     options = OPTIONS.get(name, {})
     m = discreet.mechanism(name, prior=(1, 1), n=N, epsilon=EPSILON, **options)
@@ -58,10 +58,10 @@ def expected_errors(name: str) -> list[float]:
 
 def count_mechanism(name: str) -> Figure:
     figure, left, right = panels()
-    counts, probability = law_of_first_count(name)
+    counts, probability = distribution_of_first_count(name)
     left.bar(counts, probability, width=0.85, color=OURS, label=name)
     if name != "lattice":
-        left.step(*law_of_first_count("lattice"), where="mid", color=OTHER, lw=1, label="lattice")
+        left.step(*distribution_of_first_count("lattice"), where="mid", color=OTHER, lw=1, label="lattice")
     left.axvline(COUNTS[0], color=TRUE, ls=":", lw=1.5, label="true count")
     left.set(xlabel=f"released count (true: {COUNTS[0]} of {N})", ylabel="probability", xlim=(-1, N + 1))
     left.legend(frameon=False, fontsize=8)
@@ -134,7 +134,7 @@ def logistic() -> Figure:
 
 
 def independent(name: str) -> Figure:
-    """Noise of its own on every count: the law of one of them, and how wide it is."""
+    """Noise of its own on every count: the distribution of one of them, and how wide it is."""
     figure, left, right = panels()
     delta = "1e-6"
 
@@ -142,15 +142,15 @@ def independent(name: str) -> Figure:
         options = {"delta": delta, "n": N} if kind == "gaussian" else {}
         return discreet.mechanism(kind, prior=(1, 1), epsilon=epsilon, **options)
 
-    law = np.exp(built(name, EPSILON).clipped_law(COUNTS[0], N))
-    left.bar(np.arange(N + 1), law, width=0.85, color=OURS, label=name)
+    distribution = np.exp(built(name, EPSILON).clipped_distribution(COUNTS[0], N))
+    left.bar(np.arange(N + 1), distribution, width=0.85, color=OURS, label=name)
     left.axvline(COUNTS[0], color=TRUE, ls=":", lw=1.5, label="true count")
     left.set(xlabel=f"released count (true: {COUNTS[0]})", ylabel="probability", xlim=(-1, N + 1))
     left.legend(frameon=False, fontsize=8)
     v = np.arange(-2000.0, 2001.0)
     for kind, colour, style in (("geometric", OURS, "o-"), ("gaussian", OTHER, "s--")):
-        laws = [np.exp(built(kind, e).noise.log_pmf(v)) for e in EPSILONS]
-        right.plot(EPSILONS, [np.sqrt(p @ v**2) for p in laws], style, color=colour, label=kind)
+        distributions = [np.exp(built(kind, e).noise.log_pmf(v)) for e in EPSILONS]
+        right.plot(EPSILONS, [np.sqrt(p @ v**2) for p in distributions], style, color=colour, label=kind)
     right.set(xscale="log", yscale="log", xlabel="ε", ylabel="deviation of the noise")
     right.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
     right.minorticks_off()

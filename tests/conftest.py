@@ -11,10 +11,13 @@ settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 
 LONG_TABLES = {
-    "conformance/test_exact_laws.py": ("test_exact_law", "test_simulation_follows_the_law"),
+    "conformance/test_exact_distributions.py": (
+        "test_exact_distribution",
+        "test_simulation_follows_the_distribution",
+    ),
     "conformance/test_families.py": (
         "test_no_pair_of_datasets_exceeds_the_curve_and_one_attains_it",
-        "test_draws_have_the_law_of_the_posterior",
+        "test_draws_have_the_distribution_of_the_posterior",
         "test_renyi_divergence_is_the_integral",
         "test_hockey_stick_is_the_integral",
         "test_exact_profile_is_below_the_renyi_conversion",

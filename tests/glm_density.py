@@ -1,4 +1,4 @@
-"""Density evolution: the law of a noisy gradient chain in one or two dimensions, computed on a grid.
+"""Density evolution: the distribution of a noisy gradient chain in one or two dimensions, computed on a grid.
 
 A step w ← f(w) + √(2η) ξ turns a density p into ∫ p(w) N(·; f(w), 2ηI) dw. Sums over a grid that is fine
 against √(2η) stand for the integrals; for smooth densities their error falls faster than any power, and the
@@ -42,11 +42,15 @@ def evolved(
         np.exp(-precision * axis**2 / 2) * width * math.sqrt(precision / (2 * math.pi))
         for axis, width in zip(axes, widths, strict=True)
     ]
-    law = start[0] if len(axes) == 1 else np.outer(*start).ravel()
+    distribution = start[0] if len(axes) == 1 else np.outer(*start).ravel()
     for _ in range(steps):
-        law = kernels[0] @ law if len(axes) == 1 else ((kernels[0] * law) @ kernels[1].T).ravel()
-    assert abs(law.sum() - 1) < 1e-9, f"the grid loses mass: {law.sum()}"
-    return law
+        distribution = (
+            kernels[0] @ distribution
+            if len(axes) == 1
+            else ((kernels[0] * distribution) @ kernels[1].T).ravel()
+        )
+    assert abs(distribution.sum() - 1) < 1e-9, f"the grid loses mass: {distribution.sum()}"
+    return distribution
 
 
 def hockey_stick(p: FloatArray, q: FloatArray, epsilon: float) -> float:

@@ -1,4 +1,5 @@
-"""Composition of guarantees: exact sums, random histories against dp-accounting, products of exact laws."""
+"""Composition of guarantees: exact sums, random histories against dp-accounting, products of exact
+distributions."""
 
 from __future__ import annotations
 
@@ -41,16 +42,17 @@ def test_count_is_repetition() -> None:
 
 
 def test_mechanism_with_count_is_that_many_products() -> None:
-    """The lattice mechanism three times: the claim of the composition against the exact product law."""
+    """The lattice mechanism three times: the claim of the composition against the exact product
+    distribution."""
     mechanism = discreet.mechanism("lattice", prior=(1, 1), n=4, epsilon="0.7")
     claim = compose([mechanism.guarantee], count=3)
     for x in range(4):
-        laws = []
+        distributions = []
         for counts in ((x, 4 - x), (x + 1, 3 - x)):
             _, logs = mechanism.log_pmf(counts)
-            laws.append(np.exp(logs))
-        p = [math.prod(outcome) for outcome in itertools.product(laws[0], repeat=3)]
-        q = [math.prod(outcome) for outcome in itertools.product(laws[1], repeat=3)]
+            distributions.append(np.exp(logs))
+        p = [math.prod(outcome) for outcome in itertools.product(distributions[0], repeat=3)]
+        q = [math.prod(outcome) for outcome in itertools.product(distributions[1], repeat=3)]
         for epsilon in (0.0, 0.5, 1.0, 1.7, 2.1):
             for first, second in ((p, q), (q, p)):
                 delta = math.fsum(
@@ -59,7 +61,7 @@ def test_mechanism_with_count_is_that_many_products() -> None:
                 assert delta <= claim.delta_at(epsilon) + 1e-12
 
 
-def test_composition_of_profiles_covers_products_of_audited_laws() -> None:
+def test_composition_of_profiles_covers_products_of_audited_distributions() -> None:
     """Different mechanisms on the same counts, every pair of neighbours, by brute force."""
     built = [
         discreet.mechanism("lattice", prior=(1, 1), n=3, epsilon="0.4"),

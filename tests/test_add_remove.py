@@ -17,7 +17,7 @@ RANGE = LogUniform(1.0, 1e4)
 
 
 def brute_force(z: Any, prior: Any, noise: Any, level: int, thetas: Any) -> tuple[Any, Any]:
-    """The distribution function of one share at ``thetas``, and the law of the number of records."""
+    """The distribution function of one share at ``thetas``, and the distribution of the number of records."""
     alpha = np.asarray(prior, dtype=float)
     x = np.arange(max(z) + 90)
     logs = [
@@ -31,17 +31,19 @@ def brute_force(z: Any, prior: Any, noise: Any, level: int, thetas: Any) -> tupl
     weights, cdfs, totals = [], [], []
     for at in s:
         b = strength / math.exp(at)
-        laws = [np.exp(log - x * math.log1p(b)) for log in logs]
-        weights.append(math.prod(law.sum() for law in laws) * (b / (1 + b)) ** strength)
-        laws = [law / law.sum() for law in laws]
+        distributions = [np.exp(log - x * math.log1p(b)) for log in logs]
+        weights.append(
+            math.prod(distribution.sum() for distribution in distributions) * (b / (1 + b)) ** strength
+        )
+        distributions = [distribution / distribution.sum() for distribution in distributions]
         others = np.ones(1)
-        for i, law in enumerate(laws):
-            others = np.convolve(others, law) if i != level else others
-        here, rest = np.flatnonzero(laws[level] > 1e-11), np.flatnonzero(others > 1e-11)
-        joint = np.outer(laws[level][here], others[rest])
+        for i, distribution in enumerate(distributions):
+            others = np.convolve(others, distribution) if i != level else others
+        here, rest = np.flatnonzero(distributions[level] > 1e-11), np.flatnonzero(others > 1e-11)
+        joint = np.outer(distributions[level][here], others[rest])
         a, c = alpha[level] + x[here][:, None], strength - alpha[level] + rest[None]
         cdfs.append([float((joint * betainc(a, c, theta)).sum()) for theta in thetas])
-        totals.append(np.convolve(laws[level], others))
+        totals.append(np.convolve(distributions[level], others))
     share = np.array(weights) * widths
     share /= share.sum()
     return share @ np.array(cdfs), share @ np.array(totals)
@@ -136,7 +138,7 @@ def test_equal_cells_are_equal_and_many_cells_are_fast() -> None:
 
 
 def test_gauss_rules_have_the_moments() -> None:
-    """Of an exponential law: moments 1, 1, 2, 6, 24, …; standardised about the mean."""
+    """Of an exponential distribution: moments 1, 1, 2, 6, 24, …; standardised about the mean."""
     central = [1.0, 0.0, 1.0, 2.0, 9.0, 44.0, 265.0, 1854.0, 14833.0, 133496.0]
     nodes = gauss_rule([np.array([m]) for m in central], np.array([1.0]), np.array([1.0]))
     raw = [sum(float(w[0]) * float(v[0]) ** j for v, w in nodes) for j in range(10)]

@@ -137,8 +137,8 @@ def test_rooms_import_what_they_may() -> None:
 def test_reproductions_take_no_private_name() -> None:
     sources = {path: private_names(path.read_text("utf-8")) for path in REPRODUCTIONS.rglob("*.py")}
     assert not {path.name: names for path, names in sources.items() if names}
-    seen = private_names("from discreet._typing import _Hidden\nsetting._law(self._rows)")
-    assert seen == ["_Hidden", "_law"]
+    seen = private_names("from discreet._typing import _Hidden\nsetting._distribution(self._rows)")
+    assert seen == ["_Hidden", "_distribution"]
 
 
 def test_the_rule_is_not_much_wider_than_the_use() -> None:
@@ -191,7 +191,7 @@ def test_the_product_stays_small() -> None:
     code, lines = sum(map(code_lines, sources)), sum(source.count("\n") for source in sources)
     print(f"{len(sources)} modules, {lines:,} lines, {code:,} without docstrings, comments and blank lines")
     assert code_lines('"""What."""\n\nx = """a\nb"""  # why\n\n# so\n') == 2
-    assert 10_000 < code < 34_300
+    assert 10_000 < code < 34_400
     assert lines < 64_000  # half of them docstrings: the reference is made from these
 
 

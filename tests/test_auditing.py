@@ -14,7 +14,7 @@ import pytest
 
 import discreet
 from conformance.cases import CASES, Case
-from conformance.oracle import datasets, law_matrix, neighbours, worst_delta, worst_loss
+from conformance.oracle import datasets, distribution_matrix, neighbours, worst_delta, worst_loss
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.hellinger import candidate_distances, gap_table
 from discreet._numerics.neighbours import neighbouring_rows
@@ -29,7 +29,7 @@ from discreet.planning import audit as auditing
 def test_audit_equals_brute_force(case: Case) -> None:
     m = case.build(7)
     a = discreet.audit(m, of="decoded")
-    points, matrix = law_matrix(m)
+    points, matrix = distribution_matrix(m)
     assert a.epsilon == pytest.approx(worst_loss(points, matrix), abs=1e-10)
     for epsilon in (0.0, 0.05, 0.5):
         assert a.delta(epsilon) == pytest.approx(worst_delta(points, matrix, epsilon), abs=1e-12)
@@ -122,7 +122,7 @@ class _KeepsUnknown(LSHist):
 
 @pytest.mark.parametrize(("n", "k"), [(2048, 2), (5000, 2), (10**9, 2), (10**6, 10_000)])
 def test_lattice_is_audited_at_any_size(n: int, k: int) -> None:
-    """At n ≥ 2,048 the law was once cut at 36 nats, and the claim called false."""
+    """At n ≥ 2,048 the distribution was once cut at 36 nats, and the claim called false."""
     for epsilon in ("0.001", "1", "30"):
         m = MECHANISMS["lattice"](prior=(1.0,) * k, n=n, epsilon=Fraction(epsilon))
         a = discreet.audit(m)
@@ -131,14 +131,14 @@ def test_lattice_is_audited_at_any_size(n: int, k: int) -> None:
         assert 0 < a.delta(0.0) < 1
 
 
-def test_the_decoded_law_of_many_records_has_all_its_tails() -> None:
+def test_the_decoded_distribution_of_many_records_has_all_its_tails() -> None:
     a = discreet.audit(discreet.mechanism("lattice", prior=(1, 1), n=2049, epsilon=4), of="decoded")
     assert a.holds
     assert a.epsilon == pytest.approx(4, abs=1e-9)
 
 
 def test_a_large_audit_keeps_one_matrix() -> None:
-    """4,001² probabilities are 122 MiB; the laws, kept one by one, once took four times that."""
+    """4,001² probabilities are 122 MiB; the distributions, kept one by one, once took four times that."""
     m = discreet.mechanism("lshist", prior=(1, 1), n=4000, epsilon=1)
     tracemalloc.start()
     try:
@@ -153,44 +153,44 @@ def test_a_large_audit_keeps_one_matrix() -> None:
 
 @dataclass(frozen=True)
 class Planted:
-    """A mechanism as somebody might write it: a claim and a law over outputs."""
+    """A mechanism as somebody might write it: a claim and a distribution over outputs."""
 
     n: int
     k: int
     epsilon: str
-    law: Callable[[tuple[int, ...]], dict[tuple[int, ...], float]]
+    distribution: Callable[[tuple[int, ...]], dict[tuple[int, ...], float]]
 
     @property
     def guarantee(self) -> discreet.Guarantee:
         return discreet.Guarantee(Fraction(self.epsilon))
 
     def log_pmf(self, counts: Any) -> tuple[np.ndarray, np.ndarray]:
-        law = {r: p for r, p in self.law(tuple(int(c) for c in counts)).items() if p > 0}
-        return np.array(list(law)), np.log(np.array(list(law.values())))
+        distribution = {r: p for r, p in self.distribution(tuple(int(c) for c in counts)).items() if p > 0}
+        return np.array(list(distribution)), np.log(np.array(list(distribution.values())))
 
 
 def library(name: str, claimed: str, **parameters: Any) -> Planted:
     """The library's own mechanism, built with other parameters than it is claimed with."""
     m = discreet.mechanism(name, **parameters)
 
-    def law(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    def distribution(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
         outputs, log_probability = m.log_pmf(counts)
         return dict(zip(map(tuple, outputs.tolist()), np.exp(log_probability).tolist(), strict=True))
 
-    return Planted(m.n, m.k, claimed, law)
+    return Planted(m.n, m.k, claimed, distribution)
 
 
 def one_count(noise: Callable[[int], dict[int, float]], n: int = 10, epsilon: str = "1") -> Planted:
     """k = 2: the first count plus noise, clamped; ``noise`` may look at the count."""
 
-    def law(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    def distribution(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
         result: dict[tuple[int, ...], float] = {}
         for v, p in noise(counts[0]).items():
             r = min(max(counts[0] + v, 0), n)
             result[r, n - r] = result.get((r, n - r), 0.0) + p
         return result
 
-    return Planted(n, 2, epsilon, law)
+    return Planted(n, 2, epsilon, distribution)
 
 
 def geometric(rate: float, reach: int = 80) -> dict[int, float]:
@@ -202,8 +202,8 @@ def gaussian(sigma: float) -> dict[int, float]:
     return {v: p / sum(weight.values()) for v, p in weight.items()}
 
 
-def cut(law: dict[int, float], reach: int) -> dict[int, float]:
-    kept = {v: p for v, p in law.items() if abs(v) <= reach}
+def cut(distribution: dict[int, float], reach: int) -> dict[int, float]:
+    kept = {v: p for v, p in distribution.items() if abs(v) <= reach}
     return {v: p / sum(kept.values()) for v, p in kept.items()}
 
 
@@ -213,17 +213,17 @@ def scaled(m: discreet.Mechanism, strength: float, sharpness: Callable[[tuple[in
     distance = candidate_distances(m.prior, rows)
     outputs = [tuple(row) for row in rows.tolist()]
 
-    def law(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    def distribution(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
         weight = np.exp(-strength * sharpness(counts) * distance[outputs.index(counts)])
         return dict(zip(outputs, (weight / weight.sum()).tolist(), strict=True))
 
-    return Planted(m.n, m.k, str(m.epsilon), law)
+    return Planted(m.n, m.k, str(m.epsilon), distribution)
 
 
 def without_noise_on_the_last() -> Planted:
     m = discreet.mechanism("lszhang", prior=(1, 1, 1), n=6, epsilon=1)
 
-    def law(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    def distribution(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
         result: dict[tuple[int, ...], float] = {}
         outputs, log_probability = m.log_pmf(counts)
         for row, p in zip(outputs.tolist(), np.exp(log_probability).tolist(), strict=True):
@@ -231,29 +231,29 @@ def without_noise_on_the_last() -> Planted:
             result[r] = result.get(r, 0.0) + p
         return result
 
-    return Planted(6, 3, "1", law)
+    return Planted(6, 3, "1", distribution)
 
 
 def with_a_backdoor() -> Planted:
     honest = library("lattice", "1", prior=(1, 1), n=10, epsilon=1)
 
-    def law(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
-        result = {r: 0.999 * p for r, p in honest.law(counts).items()}
+    def distribution(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+        result = {r: 0.999 * p for r, p in honest.distribution(counts).items()}
         result[counts] += 0.001
         return result
 
-    return Planted(10, 2, "1", law)
+    return Planted(10, 2, "1", distribution)
 
 
 def underflow() -> Planted:
     m = discreet.mechanism("ehds", prior=(1, 1), n=40, epsilon=60)
 
-    def law(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    def distribution(counts: tuple[int, ...]) -> dict[tuple[int, ...], float]:
         outputs, log_probability = m.log_pmf(counts)
         weight = np.exp(log_probability.astype(np.float16)).astype(np.float64)  # most round to zero
         return dict(zip(map(tuple, outputs.tolist()), (weight / weight.sum()).tolist(), strict=True))
 
-    return Planted(40, 2, "60", law)
+    return Planted(40, 2, "60", distribution)
 
 
 def calibrated(prior: tuple[float, ...], n: int) -> Any:
@@ -344,10 +344,15 @@ def test_the_honest_versions_pass(name: str) -> None:
 
 
 class Draws:
-    """A mechanism whose draws come from another ε than its law."""
+    """A mechanism whose draws come from another ε than its distribution."""
 
-    def __init__(self, law: discreet.Mechanism, sampler: discreet.Mechanism, seed: int) -> None:
-        self.n, self.k, self.guarantee, self.log_pmf = law.n, law.k, law.guarantee, law.log_pmf
+    def __init__(self, distribution: discreet.Mechanism, sampler: discreet.Mechanism, seed: int) -> None:
+        self.n, self.k, self.guarantee, self.log_pmf = (
+            distribution.n,
+            distribution.k,
+            distribution.guarantee,
+            distribution.log_pmf,
+        )
         self._drawn = iter(sampler.simulate((10, 20), size=100_000, seed=seed).tolist())
 
     def draw(self, counts: Any) -> tuple[int, ...]:
@@ -355,16 +360,16 @@ class Draws:
 
 
 def test_audit_sampler() -> None:
-    law = discreet.mechanism("lshist", prior=(1, 1), n=30, epsilon=1)
-    honest = discreet.audit_sampler(Draws(law, law, 1), (10, 20))
+    distribution = discreet.mechanism("lshist", prior=(1, 1), n=30, epsilon=1)
+    honest = discreet.audit_sampler(Draws(distribution, distribution, 1), (10, 20))
     assert honest.fits
-    assert "fit the law" in str(honest)
+    assert "fit the distribution" in str(honest)
     wrong = discreet.mechanism("lshist", prior=(1, 1), n=30, epsilon="1.05")
-    assert not discreet.audit_sampler(Draws(law, wrong, 1), (10, 20)).fits
-    outside = Draws(law, law, 1)
+    assert not discreet.audit_sampler(Draws(distribution, wrong, 1), (10, 20)).fits
+    outside = Draws(distribution, distribution, 1)
     outside.draw = lambda counts: (99, -69)  # type: ignore[method-assign]
     assert discreet.audit_sampler(outside, (10, 20)).p_value == 0
-    assert discreet.audit_sampler(law, draws=2000).fits
+    assert discreet.audit_sampler(distribution, draws=2000).fits
     ehdl = discreet.mechanism("ehdl", prior=(1, 1), n=30, epsilon=1)
     assert discreet.audit_sampler(ehdl, draws=2000).fits
 

@@ -1,4 +1,5 @@
-"""The parts of the comparison with other tools that can be wrong without a peer: laws, coverage, reports."""
+"""The parts of the comparison with other tools that can be wrong without a peer: distributions, coverage,
+reports."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from benchmarks import peers, peers_report, peers_tools
 from benchmarks.environments import Found, Peer, find
 
 
-def test_the_naive_enumeration_is_the_law_of_ehd() -> None:
+def test_the_naive_enumeration_is_the_distribution_of_ehd() -> None:
     for prior, counts in (((1.0, 1.0), (7, 3)), ((0.5, 2.0, 1.0), (4, 0, 5))):
         n, epsilon = sum(counts), 1.5
         sensitivity = float(discreet.global_sensitivity(n, prior))
-        candidates, probabilities = peers_tools.naive_law(prior, counts, epsilon, sensitivity)
+        candidates, probabilities = peers_tools.naive_distribution(prior, counts, epsilon, sensitivity)
         outputs, log_probability = discreet.mechanism("ehd", prior=prior, n=n, epsilon="1.5").log_pmf(counts)
-        law = dict(zip(map(tuple, outputs.tolist()), np.exp(log_probability).tolist(), strict=True))
-        assert len(candidates) == math.comb(n + len(prior) - 1, len(prior) - 1) == len(law)
-        assert probabilities == pytest.approx([law[c] for c in candidates], rel=1e-6)
+        distribution = dict(zip(map(tuple, outputs.tolist()), np.exp(log_probability).tolist(), strict=True))
+        assert len(candidates) == math.comb(n + len(prior) - 1, len(prior) - 1) == len(distribution)
+        assert probabilities == pytest.approx([distribution[c] for c in candidates], rel=1e-6)
 
 
 def test_the_peers_are_given_the_same_candidates_and_scores() -> None:

@@ -216,12 +216,12 @@ def test_simulated_values_follow_the_noise(noise):
         tested = [(values[:, 0] == 12 + v, p) for v, p in enumerate(expected)]
     elif noise.integer:
         at = np.array([12.0, 13.0, 10.0, 0.0])
-        law = np.exp(noise.log_prob(at, np.full(4, 12.0), np.full(4, float(noise.scale))))
-        tested = [(values[:, 0] == z, p) for z, p in zip(at, law, strict=True)]
+        distribution = np.exp(noise.log_prob(at, np.full(4, 12.0), np.full(4, float(noise.scale))))
+        tested = [(values[:, 0] == z, p) for z, p in zip(at, distribution, strict=True)]
     else:
         edges = np.array([-3.0, 0.0, 2.0])
-        law = np.exp(noise.log_cdf(edges, np.full(3, float(noise.scale))))
-        tested = [(values[:, 0] - 12 <= v, p) for v, p in zip(edges, law, strict=True)]
+        distribution = np.exp(noise.log_cdf(edges, np.full(3, float(noise.scale))))
+        tested = [(values[:, 0] - 12 <= v, p) for v, p in zip(edges, distribution, strict=True)]
     for hit, p in tested:
         assert abs(hit.mean() - p) <= 6 * np.sqrt(p * (1 - p) / len(hit)) + 1e-4
 

@@ -1,4 +1,5 @@
-"""The samplers in bulk against the laws that they state, and against the samplers that draw one by one."""
+"""The samplers in bulk against the distributions that they state, and against the samplers that draw one by
+one."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def test_a_word_equal_to_a_threshold_is_decided_by_its_next_bits(rate: Fraction)
         assert many.tolist() == [g] * 50 + [g - 1] * 50
 
 
-def two_sided_law(rate: float, reach: int) -> tuple[Any, Any]:
+def two_sided_distribution(rate: float, reach: int) -> tuple[Any, Any]:
     x = np.arange(-reach, reach + 1)
     p = math.tanh(rate / 2) * np.exp(-rate * np.abs(x))
     tail = math.exp(-rate * reach) / (1 + math.exp(-rate))
@@ -84,18 +85,18 @@ def two_sided_law(rate: float, reach: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("rate", ["1", "1/7", "1/150", "1/5000", "3", "30"])
-def test_two_sided_geometric_law(rate: str) -> None:
+def test_two_sided_geometric_distribution(rate: str) -> None:
     exact = Fraction(rate)
     draws = bulk.two_sided_geometric(200_000, exact, SeededEntropy(3))
     bins = max(1, math.ceil(0.2 / exact))
     reach = math.ceil(6 / exact)
-    x, p = two_sided_law(float(exact), reach)
+    x, p = two_sided_distribution(float(exact), reach)
     observed = np.bincount((np.clip(draws, -reach, reach) + reach) // bins, minlength=len(x) // bins + 1)
     expected = np.bincount((x + reach) // bins, weights=p, minlength=len(observed))
     assert fits(observed, expected)
 
 
-def test_digits_join_to_the_geometric_law() -> None:
+def test_digits_join_to_the_geometric_distribution() -> None:
     # Rate 1/500 has one digit below 1024 and the rest above: both lie in the reach of the test.
     rate = Fraction(1, 500)
     draws = bulk.geometric(300_000, rate, SeededEntropy(9))
@@ -106,7 +107,7 @@ def test_digits_join_to_the_geometric_law() -> None:
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(3, "1"), (3, "1/3"), (4, "2")])
-def test_lattice_law(k: int, epsilon: str) -> None:
+def test_lattice_distribution(k: int, epsilon: str) -> None:
     exact = Fraction(epsilon)
     source = SeededEntropy(5)
     draws = Counter(tuple(bulk.lattice_noise(k, exact, source).tolist()) for _ in range(30_000))
@@ -125,7 +126,8 @@ def test_lattice_law(k: int, epsilon: str) -> None:
 
 
 def test_lattice_noise_of_many_levels_agrees_with_another_sampler() -> None:
-    """The laws of v₄, ‖v‖₁ and ‖v‖₂ at k = 40, against discrete Laplace values that happen to sum to zero."""
+    """The distributions of v₄, ‖v‖₁ and ‖v‖₂ at k = 40, against discrete Laplace values that happen to sum to
+    zero."""
     k, epsilon, size = 40, Fraction(1), 4000
     source = SeededEntropy(11)
     bulk_draws = np.array([bulk.lattice_noise(k, epsilon, source) for _ in range(size)])
@@ -138,13 +140,15 @@ def test_lattice_noise_of_many_levels_agrees_with_another_sampler() -> None:
         assert ks_2samp(statistic(bulk_draws), statistic(oracle)).pvalue > ALPHA
 
 
-def test_acceptance_of_the_sum_is_the_ratio_of_its_law() -> None:
+def test_acceptance_of_the_sum_is_the_ratio_of_its_distribution() -> None:
     for k, rate in ((3, Fraction(1, 2)), (100, Fraction(1, 2)), (100, Fraction(5))):
-        law = [math.comb(m + k - 1, k - 1) * math.exp(-float(rate) * m) for m in range(600)]
-        assert bulk._likeliest_sum(k, rate) == int(np.argmax(law))
+        distribution = [math.comb(m + k - 1, k - 1) * math.exp(-float(rate) * m) for m in range(600)]
+        assert bulk._likeliest_sum(k, rate) == int(np.argmax(distribution))
         for m in (0, 1, 7, 150):
             ratio = bulk._same_sum(k, rate, m)
-            assert ratio.word / 2**64 == pytest.approx(law[m] / max(law), rel=1e-9, abs=1e-18)
+            assert ratio.word / 2**64 == pytest.approx(
+                distribution[m] / max(distribution), rel=1e-9, abs=1e-18
+            )
             assert bulk.enclosed_digits(ratio.value, 200) >> 136 == ratio.word
             following = bulk.enclosed_digits(ratio.value, 128) - (ratio.word << 64)
             if following:
@@ -154,7 +158,8 @@ def test_acceptance_of_the_sum_is_the_ratio_of_its_law() -> None:
 
 @pytest.mark.parametrize(("total", "parts"), [(3, 30), (60, 26)])
 def test_compositions_in_bulk_are_uniform(total: int, parts: int) -> None:
-    """The number of empty parts and the size of one part have known laws; both ways of choosing are used."""
+    """The number of empty parts and the size of one part have known distributions; both ways of choosing are
+    used."""
     source = SeededEntropy(2)
     draws = np.array([bulk.composition(total, parts, source) for _ in range(20_000)])
     assert (draws.sum(axis=1) == total).all()
@@ -212,7 +217,7 @@ def test_words_that_would_make_small_values_likelier_are_drawn_again() -> None:
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(3)])
-def test_beyond_its_table_the_geometric_law_begins_anew(rate: Fraction) -> None:
+def test_beyond_its_table_the_geometric_distribution_begins_anew(rate: Fraction) -> None:
     jump = math.ceil(24 / rate)
     assert bulk.geometric(2, rate, _Words(0, 2**64 - 1, 2**64 - 1)).tolist() == [jump, 0]
     assert bulk.geometric(1, rate, _Words(0, 0, 2**64 - 1)).tolist() == [2 * jump]
@@ -228,8 +233,9 @@ def test_noises_are_put_together_from_independent_parts() -> None:
         assert bulk.lattice_noise(2, rate, SeededEntropy(seed)).tolist() == [one, -one]
 
 
-def test_tiny_rates_have_the_law_of_others_on_another_scale() -> None:
-    """‖v‖₁ times the rate has nearly the same law at 2⁻⁴⁰, where Python's integers are used, and at 2⁻²⁰."""
+def test_tiny_rates_have_the_distribution_of_others_on_another_scale() -> None:
+    """‖v‖₁ times the rate has nearly the same distribution at 2⁻⁴⁰, where Python's integers are used, and at
+    2⁻²⁰."""
     norms = []
     for power in (20, 40):
         epsilon, source = Fraction(1, 2**power), SeededEntropy(power)

@@ -89,7 +89,7 @@ def test_dyadic_is_close(log_weight: float) -> None:
     assert back == pytest.approx(log_weight, rel=1e-14, abs=1e-14)
 
 
-def test_law_of_draws() -> None:
+def test_distribution_of_draws() -> None:
     weights = IntegerWeights(np.log(np.array([1.0, 2.0, 4.0, 5.0, 1e-9])))
     source = SeededEntropy(3)
     drawn = Counter(weights.draw(source) for _ in range(12_000))

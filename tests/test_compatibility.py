@@ -222,7 +222,8 @@ def assert_values(answer: Any, about: Mapping[str, Any]) -> None:
         assert_agrees(answer.receipt.to_dict(), about["receipt"])
     if kind == "Release":
         aware = expected.pop("noise_aware")
-        if answer.mechanism == "optimal":  # its law is that of a linear program, which is solved elsewhere
+        # its distribution is that of a linear program, which is solved elsewhere
+        if answer.mechanism == "optimal":
             aware = False
             del expected["table"]
         assert_agrees(release_values(answer), expected)

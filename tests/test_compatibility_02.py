@@ -100,7 +100,7 @@ def check_answer(answer: Any, about: Mapping[str, Any]) -> None:
         assert "Only discreet 0.2, which wrote" in answer.warnings[0]
         assert load_answer(answer.to_json()).content() == answer.content()
         return
-    if getattr(answer, "mechanism", "") == "optimal":  # the law of its noise is no longer known
+    if getattr(answer, "mechanism", "") == "optimal":  # the distribution of its noise is no longer known
         assert [name for name, *_ in rows(answer)] == [name for name, *_ in about["rows"]]
         return
     # Rows of a network are those of simulated draws, whose order is no promise; 0.2 left out of
@@ -255,7 +255,7 @@ def test_a_family_that_is_no_longer_made_is_read_only(name: str) -> None:
     sample = load_answer((WRITTEN / f"documents/sample-{name}.json").read_text("utf-8"))
     assert ("not checked" in sample.summary()) is (name == "defined-vector")  # nobody can compute its cost
     with pytest.raises(InvalidInputError, match="no longer offered"):
-        discreet.posterior_sampler("direct", sample.model, prior=sample.prior_law, n=10)
+        discreet.posterior_sampler("direct", sample.model, prior=sample.prior_distribution, n=10)
 
 
 # Studies.

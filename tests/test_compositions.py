@@ -35,31 +35,31 @@ def test_against_brute_force(k: int, n: int, seed: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
     log_weights = [rng.normal(0, spread, n + 1) for _ in range(k)]
     log_z, marginals = brute_force(log_weights, n)
-    law = Separable.of(log_weights, n)
-    assert law.log_normaliser == pytest.approx(log_z, abs=1e-9)
-    for (start, mass), truth in zip(law.marginals(), marginals, strict=True):
+    distribution = Separable.of(log_weights, n)
+    assert distribution.log_normaliser == pytest.approx(log_z, abs=1e-9)
+    for (start, mass), truth in zip(distribution.marginals(), marginals, strict=True):
         full = np.zeros(n + 1)
         full[start : start + len(mass)] = mass
-        np.testing.assert_allclose(full, truth, atol=1e-12 + law.truncation)
-    assert sum(law.mean()) == pytest.approx(n, abs=1e-8)
+        np.testing.assert_allclose(full, truth, atol=1e-12 + distribution.truncation)
+    assert sum(distribution.mean()) == pytest.approx(n, abs=1e-8)
 
 
 def test_dirichlet_multinomial_normaliser_at_scale() -> None:
     """A closed form to compare with: n = 10⁵ and ten categories."""
     alpha, n = np.array([0.3, 1, 1, 2, 5, 0.5, 1, 1, 3, 10]), 100_000
     b = np.arange(n + 1)
-    law = Separable.of([gammaln(a + b) - gammaln(b + 1) - gammaln(a) for a in alpha], n)
+    distribution = Separable.of([gammaln(a + b) - gammaln(b + 1) - gammaln(a) for a in alpha], n)
     truth = gammaln(alpha.sum() + n) - gammaln(n + 1) - gammaln(alpha.sum())
-    assert law.log_normaliser == pytest.approx(truth, rel=1e-9)
-    np.testing.assert_allclose(law.mean(), n * alpha / alpha.sum(), rtol=1e-7)
-    assert law.truncation < 1e-12
+    assert distribution.log_normaliser == pytest.approx(truth, rel=1e-9)
+    np.testing.assert_allclose(distribution.mean(), n * alpha / alpha.sum(), rtol=1e-7)
+    assert distribution.truncation < 1e-12
 
 
 def test_offsets_of_any_size() -> None:
     base = 10**30
     steps = np.arange(-200, 201)
-    law = Separable.of([-0.5 * np.abs(steps)] * 3, 3 * base, [base - 200] * 3)
-    (start, mass) = law.marginals()[0]
+    distribution = Separable.of([-0.5 * np.abs(steps)] * 3, 3 * base, [base - 200] * 3)
+    (start, mass) = distribution.marginals()[0]
     assert start + int(np.argmax(mass)) == base
     assert mass.sum() == pytest.approx(1)
 
@@ -83,18 +83,18 @@ def test_truncation_bound_holds() -> None:
     assert k == full.k
 
 
-def test_samples_follow_the_law() -> None:
+def test_samples_follow_the_distribution() -> None:
     from scipy.stats import chi2
 
     n = 9
     rng = np.random.default_rng(3)
     weights = [rng.normal(0, 1, n + 1) for _ in range(3)]
-    law = Separable.of(weights, n)
+    distribution = Separable.of(weights, n)
     rows = np.array(datasets(n, 3))
     value = sum(w[rows[:, i]] for i, w in enumerate(weights))
     p = np.exp(value - np.logaddexp.reduce(value))
     size = 100_000
-    drawn = law.sample(size, np.random.default_rng(4))
+    drawn = distribution.sample(size, np.random.default_rng(4))
     assert (drawn.sum(axis=1) == n).all()
     key = {tuple(r): i for i, r in enumerate(rows.tolist())}
     observed = np.bincount([key[tuple(r)] for r in drawn.tolist()], minlength=len(rows)).astype(float)
@@ -108,28 +108,30 @@ def test_integer_weights_are_summed_and_drawn_exactly(k: int, seed: int) -> None
     rng = np.random.default_rng(seed)
     windows = [(int(rng.integers(0, 3)), rng.integers(1, 4, rng.integers(2, 4)).tolist()) for _ in range(k)]
     total = sum(low for low, _ in windows) + int(rng.integers(0, 1 + sum(len(w) - 1 for _, w in windows)))
-    law = IntegerSeparable(windows, total)
-    weights = {b: law.weight(b) for b in datasets(total, k)}
-    assert law.size == sum(weights.values())
+    distribution = IntegerSeparable(windows, total)
+    weights = {b: distribution.weight(b) for b in datasets(total, k)}
+    assert distribution.size == sum(weights.values())
     source = SeededEntropy(seed)
-    drawn = {law.draw(source) for _ in range(200)}
+    drawn = {distribution.draw(source) for _ in range(200)}
     assert drawn <= {b for b, weight in weights.items() if weight}
-    marginals = law.floats.marginals()
+    marginals = distribution.floats.marginals()
     for i, (start, mass) in enumerate(marginals):
         for j, p in enumerate(mass):
-            exact = sum(w for b, w in weights.items() if b[i] == start + j) / law.size
+            exact = sum(w for b, w in weights.items() if b[i] == start + j) / distribution.size
             assert p == pytest.approx(exact, abs=1e-12)
 
 
-def test_exact_draws_follow_the_law() -> None:
+def test_exact_draws_follow_the_distribution() -> None:
     from scipy.stats import chi2
 
-    law = IntegerSeparable([(0, [5, 1, 7, 2]), (1, [3, 3, 9]), (0, [1, 8, 2, 4, 6])], 6)
-    rows = [b for b in datasets(6, 3) if law.weight(b)]
+    distribution = IntegerSeparable([(0, [5, 1, 7, 2]), (1, [3, 3, 9]), (0, [1, 8, 2, 4, 6])], 6)
+    rows = [b for b in datasets(6, 3) if distribution.weight(b)]
     source = SeededEntropy(1)
-    drawn = [law.draw(source) for _ in range(40_000)]
+    drawn = [distribution.draw(source) for _ in range(40_000)]
     observed = np.array([drawn.count(b) for b in rows], dtype=float)
-    statistic, df = chi_square(observed, 40_000 * np.array([law.weight(b) / law.size for b in rows]))
+    statistic, df = chi_square(
+        observed, 40_000 * np.array([distribution.weight(b) / distribution.size for b in rows])
+    )
     assert chi2.sf(statistic, df) >= ALPHA
 
 

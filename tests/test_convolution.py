@@ -23,12 +23,12 @@ def exact_delta(parts: list[tuple[Fraction, Fraction]], epsilon: float) -> Fract
         at = mpf(epsilon)
         total = mpf(0)
         finite = mpf(1)
-        laws = []
+        distributions = []
         for e, d in parts:
             own, delta = mpf(e.numerator) / e.denominator, mpf(d.numerator) / d.denominator
             finite *= 1 - delta
-            laws.append([(own, 1 / (1 + exp(-own))), (-own, 1 / (1 + exp(own)))])
-        for outcome in itertools.product(*laws):
+            distributions.append([(own, 1 / (1 + exp(-own))), (-own, 1 / (1 + exp(own)))])
+        for outcome in itertools.product(*distributions):
             loss = sum((x for x, _ in outcome), mpf(0))
             if loss > at:
                 mass = mpf(1)
@@ -131,7 +131,8 @@ def test_epsilon_is_where_delta_falls_to_it() -> None:
 
 
 def test_cutting_and_transforms_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same history with direct convolutions of whole laws: nothing is cut, nothing transformed."""
+    """The same history with direct convolutions of whole distributions: nothing is cut, nothing
+    transformed."""
     from discreet.privacy import _convolution as convolution
 
     parts = [(Approximate(Fraction(i + 3, 4001)), 2) for i in range(40)]

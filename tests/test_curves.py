@@ -178,7 +178,7 @@ def test_composition_agrees_with_dp_accounting() -> None:
         assert ours.epsilon_at(delta) <= theirs.get_epsilon_for_delta(delta)
 
 
-def test_discrete_law_is_a_law_and_dominates() -> None:
+def test_discrete_distribution_is_a_distribution_and_dominates() -> None:
     curve = BetaFamily().curve((Fraction(6), Fraction(12)), 100, Fraction(1))
     losses = discretise(curve, 4.0, 0.01)
     assert losses.masses.sum() + losses.infinite == pytest.approx(1.0, abs=1e-12)
@@ -349,8 +349,9 @@ def test_a_certain_loss_composes_to_a_certain_loss() -> None:
     assert compose_curves([(hopeless, 1), (Approximate(Fraction(1, 10**9)), 1)]).delta_at(0.5) == 1.0
 
 
-def test_audited_laws_compose_to_less_than_their_epsilon() -> None:
-    """PLDs from exact discrete laws: ours against dp-accounting's from two probability mass functions."""
+def test_audited_distributions_compose_to_less_than_their_epsilon() -> None:
+    """PLDs from exact discrete distributions: ours against dp-accounting's from two probability mass
+    functions."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     mechanism = discreet.mechanism("lshist", prior=(1, 1), n=3, epsilon="0.8")

@@ -31,7 +31,7 @@ from discreet.posterior_sampling.sample import Sample
 SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]
 
 
-def law_by_quadrature(density: Any, low: float, high: float) -> tuple[float, Any]:
+def distribution_by_quadrature(density: Any, low: float, high: float) -> tuple[float, Any]:
     """Mean and distribution function of an unnormalised density, one integral at a time."""
     nodes = np.linspace(low, high, 12)
 
@@ -44,21 +44,21 @@ def law_by_quadrature(density: Any, low: float, high: float) -> tuple[float, Any
     return integral(lambda t: t * density(t)) / total, lambda x: integral(density, x) / total
 
 
-def check(law: Any, density: Any, low: float, high: float, tolerance: float = 1e-7) -> None:
-    mean, cdf = law_by_quadrature(density, low, high)
-    assert law.mean() == pytest.approx(mean, rel=tolerance)
+def check(distribution: Any, density: Any, low: float, high: float, tolerance: float = 1e-7) -> None:
+    mean, cdf = distribution_by_quadrature(density, low, high)
+    assert distribution.mean() == pytest.approx(mean, rel=tolerance)
     for p in (0.05, 0.5, 0.95):
-        assert cdf(float(law.ppf(p))) == pytest.approx(p, abs=10 * tolerance)
-    inner = float(law.ppf(0.4))
+        assert cdf(float(distribution.ppf(p))) == pytest.approx(p, abs=10 * tolerance)
+    inner = float(distribution.ppf(0.4))
     around = 1e-4 * (high - low)
-    slope = float(law.cdf(inner + around) - law.cdf(inner - around)) / (2 * around)
-    assert float(law.pdf(inner)) == pytest.approx(slope, rel=1e-4)
+    slope = float(distribution.cdf(inner + around) - distribution.cdf(inner - around)) / (2 * around)
+    assert float(distribution.pdf(inner)) == pytest.approx(slope, rel=1e-4)
 
 
 @pytest.mark.parametrize(("r", "m"), SCALINGS)
 def test_mean_is_what_quadrature_gives(r: float, m: float) -> None:
     prior, n, sigma, draws = Normal(1.0, 2.0), 7, 3.0, np.array([2.5, 1.0])
-    law = GaussianMean(sigma, (-9, 9)).given_draws(prior, n, r, m, draws)
+    distribution = GaussianMean(sigma, (-9, 9)).given_draws(prior, n, r, m, draws)
     own = 1 / (m * 4) + r * n / 9
 
     theta = np.linspace(-9, 11, 201)[:, None]
@@ -67,8 +67,10 @@ def test_mean_is_what_quadrature_gives(r: float, m: float) -> None:
     given = (drawn * stats.norm.pdf(total, n * theta, sigma * n**0.5)).sum(axis=-1)
     weight = given * stats.norm.pdf(theta[:, 0], 1.0, 2.0)
     weight /= weight.sum()
-    assert law.mean() == pytest.approx(float(weight @ theta[:, 0]), rel=1e-6)
-    assert law.var() == pytest.approx(float(weight @ (theta[:, 0] - law.mean()) ** 2), rel=1e-5)
+    assert distribution.mean() == pytest.approx(float(weight @ theta[:, 0]), rel=1e-6)
+    assert distribution.var() == pytest.approx(
+        float(weight @ (theta[:, 0] - distribution.mean()) ** 2), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(("r", "m"), SCALINGS)
@@ -78,22 +80,30 @@ def test_share_is_what_quadrature_gives(prior: tuple[float, float], r: float, m:
     a, b = prior
     s = np.arange(n + 1)
     drawn = np.prod(stats.beta.pdf(draws[:, None], a / m + r * s, b / m + r * (n - s)), axis=0)
-    law = BetaFamily().given_draws(BetaFamily().prior(prior), n, r, m, draws)
-    check(law, lambda t: stats.beta.pdf(t, a, b) * (stats.binom.pmf(s, n, t) @ drawn), 1e-9, 1 - 1e-9, 1e-6)
+    distribution = BetaFamily().given_draws(BetaFamily().prior(prior), n, r, m, draws)
+    check(
+        distribution,
+        lambda t: stats.beta.pdf(t, a, b) * (stats.binom.pmf(s, n, t) @ drawn),
+        1e-9,
+        1 - 1e-9,
+        1e-6,
+    )
 
 
 def test_shares_are_what_enumeration_gives() -> None:
     prior, n, r, m = (0.7, 1.0, 2.5), 6, 0.4, 1.0
     draws = np.array([[0.2, 0.5, 0.3], [0.1, 0.3, 0.6]])
     family = DirichletFamily()
-    law = family.given_draws(family.prior(prior), n, r, m, draws)
+    distribution = family.given_draws(family.prior(prior), n, r, m, draws)
     counts = compositions(n, 3)
     predictive = stats.dirichlet_multinomial(np.array(prior), n).pmf(counts)
     drawn = [np.prod([stats.dirichlet.pdf(y, np.array(prior) / m + r * x) for y in draws]) for x in counts]
     weight = predictive * drawn / (predictive @ drawn)
-    assert law.mean() == pytest.approx((np.array(prior) + weight @ counts) / (sum(prior) + n), rel=1e-10)
+    assert distribution.mean() == pytest.approx(
+        (np.array(prior) + weight @ counts) / (sum(prior) + n), rel=1e-10
+    )
     for i in range(3):
-        start, mass = law.nodes[0].counts.marginals()[i]
+        start, mass = distribution.nodes[0].counts.marginals()[i]
         exact = np.bincount(counts[:, i], weight, minlength=n + 1)[start : start + len(mass)]
         np.testing.assert_allclose(mass, exact, atol=1e-12)
 
@@ -104,9 +114,9 @@ def test_rate_of_counts_is_what_quadrature_gives(shape: float, r: float, m: floa
     n, rate, draws = 5, 0.8, np.array([2.0])
     s = np.arange(n * 40 + 1)
     drawn = stats.gamma.pdf(draws[0], shape / m + r * s, scale=1 / (rate / m + r * n))
-    law = Poisson((0, 40)).given_draws(Gamma(shape, rate), n, r, m, draws)
+    distribution = Poisson((0, 40)).given_draws(Gamma(shape, rate), n, r, m, draws)
     check(
-        law,
+        distribution,
         lambda t: stats.gamma.pdf(t, shape, scale=1 / rate) * (stats.poisson.pmf(s, n * t) @ drawn),
         1e-9,
         25,
@@ -123,9 +133,9 @@ def test_rate_of_times_is_what_quadrature_gives(r: float, m: float) -> None:
         return np.prod([stats.gamma.pdf(y, shape / m + r * n, scale=scale) for y in draws], axis=0)
 
     weight = drawn(s) * s
-    law = Exponential((0, 1e4)).given_draws(Gamma(shape, rate), n, r, m, draws)
+    distribution = Exponential((0, 1e4)).given_draws(Gamma(shape, rate), n, r, m, draws)
     check(
-        law,
+        distribution,
         lambda t: stats.gamma.pdf(t, shape, scale=1 / rate) * (stats.gamma.pdf(s, n, scale=1 / t) @ weight),
         1e-3, 30, 1e-6,
     )  # fmt: skip
@@ -134,10 +144,10 @@ def test_rate_of_times_is_what_quadrature_gives(r: float, m: float) -> None:
 def test_vector_is_a_mean_on_each_axis() -> None:
     draws = np.array([[0.4, -0.2], [0.5, 0.1]])
     prior = (Normal(0.0, 1.0), Normal(0.5, 1.0))
-    law = GaussianVector(1.0, 3.0).given_draws(prior, 20, 0.5, 1.0, draws)
+    distribution = GaussianVector(1.0, 3.0).given_draws(prior, 20, 0.5, 1.0, draws)
     for axis in (0, 1):
         alone = GaussianMean(1.0, (-3, 3)).given_draws(prior[axis], 20, 0.5, 1.0, draws[:, axis])
-        assert law[axis] == alone
+        assert distribution[axis] == alone
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -166,20 +176,23 @@ def test_bounds_as_far_apart_as_floats_go_have_a_deviation() -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [*mixtures(), Rescaled(mixtures()[0], -3.0, 5.0)], ids=["beta", "gamma", "rescaled"]
+    "distribution", [*mixtures(), Rescaled(mixtures()[0], -3.0, 5.0)], ids=["beta", "gamma", "rescaled"]
 )
-def test_mixtures_agree_with_themselves(law: Any) -> None:
+def test_mixtures_agree_with_themselves(distribution: Any) -> None:
     p = np.array([0.0, 1e-6, 0.05, 0.31, 0.7, 1 - 1e-6])
-    theta = law.ppf(p)
-    np.testing.assert_allclose(law.cdf(theta), p, atol=1e-9)
-    low, high = law.interval(0.9)
-    draws = law.sample(40_000, seed=3)
+    theta = distribution.ppf(p)
+    np.testing.assert_allclose(distribution.cdf(theta), p, atol=1e-9)
+    low, high = distribution.interval(0.9)
+    draws = distribution.sample(40_000, seed=3)
     # Six standard errors each: a false alarm in 10⁹.
-    assert abs(draws.mean() - law.mean()) < 6 * law.std() / 200
+    assert abs(draws.mean() - distribution.mean()) < 6 * distribution.std() / 200
     assert abs(np.mean((low < draws) & (draws < high)) - 0.9) < 6 * 0.3 / 200
-    assert law.std() == pytest.approx(draws.std(), rel=0.05)
+    assert distribution.std() == pytest.approx(draws.std(), rel=0.05)
     total = quad(
-        lambda x: float(law.pdf(x)), *law.ppf([1e-9, 1 - 1e-9]), limit=400, points=law.ppf([0.2, 0.31, 0.6])
+        lambda x: float(distribution.pdf(x)),
+        *distribution.ppf([1e-9, 1 - 1e-9]),
+        limit=400,
+        points=distribution.ppf([0.2, 0.31, 0.6]),
     )
     assert total[0] == pytest.approx(1, abs=1e-5)
 
@@ -196,31 +209,31 @@ def by_enumeration(
     return GammaMixture(np.exp(log - logsumexp(log)), a + s, np.full(len(s), b + n))
 
 
-def same(law: Any, exact: Any, tolerance: float = 1e-6) -> None:
-    assert law.mean() == pytest.approx(exact.mean(), rel=tolerance)
-    assert law.std() == pytest.approx(exact.std(), rel=tolerance)
+def same(distribution: Any, exact: Any, tolerance: float = 1e-6) -> None:
+    assert distribution.mean() == pytest.approx(exact.mean(), rel=tolerance)
+    assert distribution.std() == pytest.approx(exact.std(), rel=tolerance)
     for p in (0.025, 0.5, 0.975):
-        assert float(exact.cdf(law.ppf(p))) == pytest.approx(p, abs=tolerance)
+        assert float(exact.cdf(distribution.ppf(p))) == pytest.approx(p, abs=tolerance)
 
 
 @pytest.mark.parametrize(
     ("draws", "low"), [([2.0, 0.7, 1.5], 0), ([1.0], 1)], ids=["several draws", "lower bound"]
 )
 def test_rate_of_counts_is_what_enumeration_gives(draws: list[float], low: int) -> None:
-    law = Poisson((low, 30)).given_draws(Gamma(3.0, 0.8), 20, 0.3, 1.0, np.array(draws))
-    same(law, by_enumeration(3.0, 0.8, 20, 0.3, 1.0, draws, low, 30))
+    distribution = Poisson((low, 30)).given_draws(Gamma(3.0, 0.8), 20, 0.3, 1.0, np.array(draws))
+    same(distribution, by_enumeration(3.0, 0.8, 20, 0.3, 1.0, draws, low, 30))
 
 
 @pytest.mark.parametrize("shape", [0.05, 0.5])
 def test_many_records_of_little_weight_and_a_small_prior(shape: float) -> None:
     draws = [1e-4]
-    law = Poisson((0, 10)).given_draws(Gamma(shape, 1.0), 40_000, 3e-4, 1.0, np.array(draws))
-    same(law, by_enumeration(shape, 1.0, 40_000, 3e-4, 1.0, draws, 0, 10))
+    distribution = Poisson((0, 10)).given_draws(Gamma(shape, 1.0), 40_000, 3e-4, 1.0, np.array(draws))
+    same(distribution, by_enumeration(shape, 1.0, 40_000, 3e-4, 1.0, draws, 0, 10))
 
 
 def test_waiting_times_with_a_lower_bound() -> None:
     a, b, n, r, y = 3.0, 1.0, 50, 0.3, 2.0
-    law = Exponential((0.6, 20)).given_draws(Gamma(a, b), n, r, 1.0, np.array([y]))
+    distribution = Exponential((0.6, 20)).given_draws(Gamma(a, b), n, r, 1.0, np.array([y]))
 
     def weight(s: float) -> float:
         rate = b + r * s
@@ -230,39 +243,39 @@ def test_waiting_times_with_a_lower_bound() -> None:
 
     total = quad(weight, 30, 1000, points=[40, 80, 200], limit=200)[0]
     mean = quad(lambda s: weight(s) * (a + n) / (b + s), 30, 1000, points=[40, 80, 200], limit=200)[0] / total
-    assert law.mean() == pytest.approx(mean, rel=1e-6)
+    assert distribution.mean() == pytest.approx(mean, rel=1e-6)
 
 
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [
         GammaMixture(np.array([0.9, 0.1]), np.array([0.02, 40.0]), np.array([1.0, 2.0])),
         BetaMixture(np.array([0.9, 0.1]), np.array([0.02, 6.0]), 10.0),
     ],
     ids=["gamma", "beta"],
 )
-def test_tiny_quantiles_are_quantiles(law: Any) -> None:
-    low, high = law.interval(0.9)
-    assert float(law.cdf(low)) == pytest.approx(0.05, rel=1e-6)
-    assert float(law.cdf(high)) == pytest.approx(0.95, rel=1e-6)
+def test_tiny_quantiles_are_quantiles(distribution: Any) -> None:
+    low, high = distribution.interval(0.9)
+    assert float(distribution.cdf(low)) == pytest.approx(0.05, rel=1e-6)
+    assert float(distribution.cdf(high)) == pytest.approx(0.95, rel=1e-6)
 
 
 def test_ends_of_a_mixture_are_found_at_once(recwarn: pytest.WarningsRecorder) -> None:
-    law = GammaMixture(np.array([0.3, 0.7]), np.array([0.4, 90.0]), np.array([2.0, 5.0]))
-    assert law.ppf(np.array([0.0, 1.0])).tolist() == [0.0, np.inf]
-    low, high = law.interval(0.9, "highest-density")
-    assert float(law.cdf(high) - law.cdf(low)) == pytest.approx(0.9, abs=1e-9)
+    distribution = GammaMixture(np.array([0.3, 0.7]), np.array([0.4, 90.0]), np.array([2.0, 5.0]))
+    assert distribution.ppf(np.array([0.0, 1.0])).tolist() == [0.0, np.inf]
+    low, high = distribution.interval(0.9, "highest-density")
+    assert float(distribution.cdf(high) - distribution.cdf(low)) == pytest.approx(0.9, abs=1e-9)
     assert not recwarn.list
 
 
 def test_many_draws_near_an_end() -> None:
     prior, n, r, draws = (0.02, 0.02), 10, 0.01, np.full(20_000, 2.0**-41)
-    law = BetaFamily().given_draws(BetaFamily().prior(prior), n, r, 1.0, draws)
+    distribution = BetaFamily().given_draws(BetaFamily().prior(prior), n, r, 1.0, draws)
     x = np.arange(n + 1)
     log = sum(gammaln(a + c) - gammaln(1 + c) for a, c in zip(prior, (x, n - x), strict=True))
     drawn = stats.beta.logpdf(draws[0], prior[0] + r * x, prior[1] + r * (n - x))
     weight = np.exp(log + len(draws) * drawn - logsumexp(log + len(draws) * drawn))
-    assert law.mean() == pytest.approx(float(weight @ (prior[0] + x)) / (sum(prior) + n), rel=1e-9)
+    assert distribution.mean() == pytest.approx(float(weight @ (prior[0] + x)) / (sum(prior) + n), rel=1e-9)
 
 
 def made(family: Family, prior: list[float], draws: list[float], **more: Any) -> Sample:
@@ -287,9 +300,11 @@ def made(family: Family, prior: list[float], draws: list[float], **more: Any) ->
     [(GaussianMean(2.0, (-9, 9)), [1.0, 2.0], [2.5, 1.0]), (BetaFamily(), [2.0, 5.0], [0.3, 0.45])],
     ids=["mean", "share"],
 )
-def test_a_sample_hands_everything_to_its_law(family: Family, prior: list[float], draws: list[float]) -> None:
-    law = family.given_draws(family.prior(prior), 12, 0.25, 0.5, np.array(draws))
-    expected = law
+def test_a_sample_hands_everything_to_its_distribution(
+    family: Family, prior: list[float], draws: list[float]
+) -> None:
+    distribution = family.given_draws(family.prior(prior), 12, 0.25, 0.5, np.array(draws))
+    expected = distribution
     found = made(family, prior, draws).posterior
     assert (found.mean(), found.std()) == pytest.approx((expected.mean(), expected.std()), rel=1e-12)
     scaled = made(family, prior, draws, bounds=(10.0, 30.0)).posterior if family.name == "beta" else None
@@ -340,8 +355,8 @@ CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
 def test_intervals_are_calibrated(name: str, sampler: str) -> None:
     """θ from the prior, records from the model, a draw from the sampler: P(θ ≤ · | draw) is uniform.
 
-    Kolmogorov's test at 1e-9 for each of 8 cases. The law that takes the draw's own posterior for the truth
-    fails it: the test has the power to see noise that is left out.
+    Kolmogorov's test at 1e-9 for each of 8 cases. The distribution that takes the draw's own posterior for
+    the truth fails it: the test has the power to see noise that is left out.
     """
     prior, options, records = CASES[name]
     n, trials = 40, 1500
@@ -353,8 +368,8 @@ def test_intervals_are_calibrated(name: str, sampler: str) -> None:
         theta = float(start.sample(1, seed=int(rng.integers(2**63)))[0])
         statistic = records(rng, theta, n)
         draw = built.simulate(statistic, seed=int(rng.integers(2**63)))
-        law = built.family.given_draws(start, n, built.r, built.m, draw)
-        ranks[i] = law.cdf(theta)
+        distribution = built.family.given_draws(start, n, built.r, built.m, draw)
+        ranks[i] = distribution.cdf(theta)
         value = float(draw[0])
         if name == "beta":
             wrong: Any = stats.beta(prior[0] + n * value, prior[1] + n * (1 - value))
@@ -383,9 +398,9 @@ def drawn(family: str = "gaussian") -> Sample:
 def test_a_sample_says_what_is_known() -> None:
     sample = drawn()
     (row,) = sample.table(0.9)
-    law = sample.posterior
-    assert (row["parameter"], row["mean"], row["sd"]) == ("mean", law.mean(), law.std())
-    assert (row["low"], row["high"]) == law.interval(0.9)
+    distribution = sample.posterior
+    assert (row["parameter"], row["mean"], row["sd"]) == ("mean", distribution.mean(), distribution.std())
+    assert (row["low"], row["high"]) == distribution.interval(0.9)
     assert f"{row['low']:.2f} to {row['high']:.2f}" in sample.summary(0.9)
     assert sample.prior_marginals() == [Normal(0, 10)]
     several = drawn("dirichlet")
@@ -393,7 +408,7 @@ def test_a_sample_says_what_is_known() -> None:
     assert sum(row["mean"] for row in several.table()) == pytest.approx(1)
     assert "&lt;b&gt;" in several._repr_html_()
     assert "<b>" not in several._repr_html_()
-    assert [law.mean() for law in several.prior_marginals()] == pytest.approx([1 / 3] * 3)
+    assert [distribution.mean() for distribution in several.prior_marginals()] == pytest.approx([1 / 3] * 3)
 
 
 def test_levels_survive_and_old_documents_are_read() -> None:
@@ -429,12 +444,12 @@ def test_draws_for_arviz() -> None:
     assert drawn("dirichlet").to_arviz(50, seed=1).posterior["theta"].shape == (1, 50, 3)
 
 
-def test_a_plot_shows_law_prior_and_draw() -> None:
+def test_a_plot_shows_distribution_prior_and_draw() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     sample = drawn()
     axes = discreet.plots.posterior(sample, level=0.9)
-    law, before, ticks = axes.get_lines()
-    x, y = law.get_data()
+    distribution, before, ticks = axes.get_lines()
+    x, y = distribution.get_data()
     np.testing.assert_allclose(y, sample.posterior.pdf(x))
     np.testing.assert_allclose(before.get_ydata(), Normal(0, 10).pdf(x))
     assert list(ticks.get_xdata()) == sample.values.tolist()

@@ -1,4 +1,5 @@
-"""The sampler that does not enumerate, against enumeration: domination, exact law, chi-square, acceptance."""
+"""The sampler that does not enumerate, against enumeration: domination, exact distribution, chi-square,
+acceptance."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_the_envelope_dominates_and_its_masses_are_exact(
     assert total == sum(e._masses)
 
 
-def drawn_law(e: Envelope, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def drawn_distribution(e: Envelope, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rows = compositions(e.n, e.k)
     gaps = np.sum([e.gap(i, column.astype(float)) for i, column in enumerate(rows.T)], axis=0)
     log_weight = height(gaps, e.rate)
@@ -92,35 +93,35 @@ CASES = [
 
 @pytest.mark.parametrize(("counts", "prior", "rate"), CASES[:12:5])
 def test_draws_match_the_enumeration(counts, prior, rate) -> None:  # type: ignore[no-untyped-def]
-    statistic, df = chi_square(*drawn_law(build(counts, prior, rate), 40_000, 11))
+    statistic, df = chi_square(*drawn_distribution(build(counts, prior, rate), 40_000, 11))
     assert chi2.sf(statistic, df) >= ALPHA
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("counts", "prior", "rate"), CASES)
 def test_draws_match_the_enumeration_in_all_cases(counts, prior, rate) -> None:  # type: ignore[no-untyped-def]
-    statistic, df = chi_square(*drawn_law(build(counts, prior, rate), 100_000, 12))
+    statistic, df = chi_square(*drawn_distribution(build(counts, prior, rate), 100_000, 12))
     assert chi2.sf(statistic, df) >= ALPHA
 
 
 def test_a_rate_wrong_by_five_percent_is_noticed() -> None:
     e = build((10, 10, 10), (1.0, 1.0, 1.0), 12.0)
     wrong = build((10, 10, 10), (1.0, 1.0, 1.0), 12.6)
-    _, expected = drawn_law(e, 1, 0)
-    observed, _ = drawn_law(wrong, 40_000, 13)
+    _, expected = drawn_distribution(e, 1, 0)
+    observed, _ = drawn_distribution(wrong, 40_000, 13)
     grouped = np.argsort(-expected).argsort() // 50  # neighbouring weights together: fewer cells, more power
     statistic, df = chi_square(np.bincount(grouped, observed), np.bincount(grouped, 40_000 * expected))
     assert chi2.sf(statistic, df) < ALPHA
 
 
-def test_simulation_follows_the_same_law() -> None:
+def test_simulation_follows_the_same_distribution() -> None:
     e = build((5, 5, 5, 5), (1.0,) * 4, 12.0)
     rows = compositions(20, 4)
     index = {tuple(row): i for i, row in enumerate(rows.tolist())}
     size = 60_000
     simulated = e.simulate(size, np.random.default_rng(5))
     observed = np.bincount([index[tuple(r)] for r in simulated.tolist()], minlength=len(rows)).astype(float)
-    _, expected = drawn_law(e, 1, 0)
+    _, expected = drawn_distribution(e, 1, 0)
     statistic, df = chi_square(observed, size * expected)
     assert chi2.sf(statistic, df) >= ALPHA
 
@@ -168,9 +169,9 @@ def test_huge_candidate_sets() -> None:
 
 
 @pytest.mark.parametrize("rate", [3.0, 8.0, 20.0])
-def test_narrow_windows_draw_the_same_law(rate: float) -> None:
+def test_narrow_windows_draw_the_same_distribution(rate: float) -> None:
     e = build((3, 2, 1), (1.0, 0.5, 2.0), rate, narrow=True)
-    statistic, df = chi_square(*drawn_law(e, 3_000, 14))
+    statistic, df = chi_square(*drawn_distribution(e, 3_000, 14))
     assert chi2.sf(statistic, df) >= ALPHA
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import discreet
 import shorthand
-from conformance.oracle import law_matrix, worst_delta, worst_loss
+from conformance.oracle import distribution_matrix, worst_delta, worst_loss
 from discreet._numerics.log_gamma import log_gamma_gap
 from discreet.answers.release import Release
 from discreet.errors import InvalidInputError, NoiseWarning, NotPrivateError, TooLargeError
@@ -27,7 +27,7 @@ def build(name: str, **parameters) -> discreet.Mechanism:  # type: ignore[no-unt
 
 
 def by_distance(prior: tuple[int, ...], counts: tuple[int, ...]) -> dict[float, float]:
-    """The law of H at rate ε/LS with ε = 0.8: that of ehdl, whose rate is ε/2LS, at twice the ε."""
+    """The distribution of H at rate ε/LS with ε = 0.8: that of ehdl, whose rate is ε/2LS, at twice the ε."""
     m = build("ehdl", prior=prior, n=sum(counts), epsilon=1.6)
     outputs, log_probability = m.log_pmf(counts)
     distance = np.round(discreet.hellinger(outputs + np.array(prior), np.array(counts) + prior), 11)
@@ -47,7 +47,7 @@ def test_first_table_of_the_notes() -> None:
 
 
 def test_second_table_of_the_notes() -> None:
-    law = by_distance((1, 1, 1), (20, 20, 20))
+    distribution = by_distance((1, 1, 1), (20, 20, 20))
     printed = {
         0.99999998448: 0.000149705644585,
         0.18742176288: 0.0548161224677,
@@ -55,8 +55,8 @@ def test_second_table_of_the_notes() -> None:
         0.0: 0.0713016293602,
     }
     for distance, probability in printed.items():
-        assert law[distance] == pytest.approx(probability, rel=1e-11)
-    assert max(law) == 0.99999998448
+        assert distribution[distance] == pytest.approx(probability, rel=1e-11)
+    assert max(distribution) == 0.99999998448
 
 
 def test_laplace_column_of_the_first_table() -> None:
@@ -68,7 +68,7 @@ def test_laplace_column_of_the_first_table() -> None:
 
 def test_ehdl_is_not_private() -> None:
     m = build("ehdl", prior=(0.1, 0.1), n=200, epsilon=0.8)
-    assert worst_loss(*law_matrix(m)) == pytest.approx(0.8214, abs=5e-5)
+    assert worst_loss(*distribution_matrix(m)) == pytest.approx(0.8214, abs=5e-5)
     assert m.guarantee.epsilon == math.inf
     with pytest.raises(NotPrivateError):
         m.draw((100, 100))
@@ -108,7 +108,7 @@ def test_exact_calibration_uses_the_whole_budget(
     name: str, prior: tuple[float, ...], n: int, epsilon: str
 ) -> None:
     m = build(name, prior=prior, n=n, epsilon=epsilon, calibration="exact")
-    loss = worst_loss(*law_matrix(m))
+    loss = worst_loss(*distribution_matrix(m))
     assert 0.999 * float(epsilon) <= loss <= float(epsilon)
 
 
@@ -148,7 +148,7 @@ def test_paper_sensitivity_is_refused_where_it_is_too_small() -> None:
 def test_mbeta_reports_what_the_audit_certifies(prior: tuple[float, ...], delta: str) -> None:
     m = build("mbeta", prior=prior, n=80, epsilon=0.8, delta=delta)
     assert "audit" in m.guarantee.basis
-    points, matrix = law_matrix(m)
+    points, matrix = distribution_matrix(m)
     assert worst_delta(points, matrix, m.guarantee.epsilon) <= m.guarantee.delta + 1e-12
     if m.guarantee.delta == 0:
         assert worst_loss(points, matrix) <= m.guarantee.epsilon
@@ -159,7 +159,7 @@ def test_mbeta_calibrated_exactly_uses_what_the_definition_leaves(prior: tuple[f
     asked = {"prior": prior, "n": n, "epsilon": 0.8, "delta": "5e-4"}
     definition, exact = build("mbeta", **asked), build("mbeta", calibration="exact", **asked)
     assert exact.budget > 1.2 * definition.budget  # type: ignore[attr-defined]
-    left = 5e-4 - worst_delta(*law_matrix(exact), 0.8)
+    left = 5e-4 - worst_delta(*distribution_matrix(exact), 0.8)
     assert -1e-12 <= left < 5e-6  # within what was asked, and next to nothing unused
     assert exact.guarantee.exact_delta <= Fraction("5e-4")
     with pytest.raises(InvalidInputError, match="calibration='best'"):
@@ -176,7 +176,7 @@ def test_mbeta_beyond_the_audit_reports_a_theorem() -> None:
     assert 0.5 / 1.51 < m.budget < 0.5  # type: ignore[attr-defined]
     small = build("mbeta", prior=(0.3, 2), n=25, epsilon=0.5, delta="1e-6")
     beyond = 0.5 * (1 + math.expm1(small.beta) * small.largest_sharpness)  # type: ignore[attr-defined]
-    assert worst_loss(*law_matrix(small)) <= beyond
+    assert worst_loss(*distribution_matrix(small)) <= beyond
 
 
 def test_rates_without_the_factor_two_fail() -> None:
@@ -192,8 +192,8 @@ def test_rates_without_the_factor_two_fail() -> None:
             )
             for x in range(n + 1)
         ]
-        law = np.array([row - np.logaddexp.reduce(row) for row in rows])
-        losses.append(float(np.abs(np.diff(law, axis=0)).max()))
+        distribution = np.array([row - np.logaddexp.reduce(row) for row in rows])
+        losses.append(float(np.abs(np.diff(distribution, axis=0)).max()))
     assert all(loss > 0.8 for loss in losses)
 
 
@@ -278,7 +278,7 @@ def test_extreme_rates_give_the_right_answer(name: str) -> None:
         assert abs(released[0] - 4 * 10**11) < 10**8
 
 
-def test_the_two_samplers_share_one_law() -> None:
+def test_the_two_samplers_share_one_distribution() -> None:
     """Enumeration and envelope of the same mechanism: the same integer weight for every candidate."""
     from discreet._randomness.weights import dyadic
 
@@ -325,8 +325,9 @@ def test_mbeta_theorems_hold_where_an_audit_can_tell() -> None:
     for prior, n in (((1, 1), 60), ((0.2, 3), 30), ((1, 1, 1), 9)):
         for delta in ("1e-6", "0.2"):
             m = build("mbeta", prior=prior, n=n, epsilon="0.8", delta=delta)
-            points, matrix = law_matrix(m)
-            for asked in ("0.8", "1.2001", "1.6"):  # what the theorems promise of the law at budget 0.8
+            points, matrix = distribution_matrix(m)
+            # what the theorems promise of the distribution at budget 0.8
+            for asked in ("0.8", "1.2001", "1.6"):
                 claim = replace(m, epsilon=Fraction(asked))._by_theorem(0.8)  # type: ignore[attr-defined]
                 if claim is not None:
                     assert worst_delta(points, matrix, claim.epsilon) <= claim.delta + 1e-15
@@ -354,10 +355,10 @@ def test_mbeta_at_twice_its_budget_is_not_certified() -> None:
 
 @pytest.mark.parametrize(("prior", "n", "epsilon"), [((1, 1), 12, "0.8"), ((0.3, 2), 20, "1.5")])
 def test_mbeta_keeps_its_promise_in_an_enumeration(prior: tuple[float, ...], n: int, epsilon: str) -> None:
-    """The loss of the law that is drawn from, by hand over all neighbours."""
+    """The loss of the distribution that is drawn from, by hand over all neighbours."""
     m = build("mbeta", prior=prior, n=n, epsilon=epsilon, delta="1e-6")
-    laws = [m.log_pmf((c, n - c))[1] for c in range(n + 1)]
-    worst = max(float(np.abs(p - q).max()) for p, q in itertools.pairwise(laws))
+    distributions = [m.log_pmf((c, n - c))[1] for c in range(n + 1)]
+    worst = max(float(np.abs(p - q).max()) for p, q in itertools.pairwise(distributions))
     assert 0.6 * float(epsilon) < worst <= float(epsilon) * (1 + 1e-9)
 
 

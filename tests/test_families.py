@@ -39,7 +39,7 @@ SCALINGS = [(1.0, 1.0), (0.3, 1.0), (1.0, 0.2)]
 
 
 def dirichlet_renyi(first: np.ndarray, second: np.ndarray, order: float) -> float:
-    """D_λ of two Dirichlet laws of equal total, in floats."""
+    """D_λ of two Dirichlet distributions of equal total, in floats."""
     mixed = order * first + (1 - order) * second
     if mixed.min() <= 0:
         return math.inf
@@ -142,8 +142,8 @@ def test_normal_divergence_is_the_integral() -> None:
     def log_density(eta: Any, mean: np.ndarray, precision: np.ndarray) -> np.ndarray:
         strength, height, square, shape = map(float, eta)
         rate = square - height**2 / (2 * strength)
-        law = stats.gamma.logpdf(precision, shape, scale=1 / rate)
-        return law + stats.norm.logpdf(mean, height / strength, 1 / np.sqrt(strength * precision))
+        distribution = stats.gamma.logpdf(precision, shape, scale=1 / rate)
+        return distribution + stats.norm.logpdf(mean, height / strength, 1 / np.sqrt(strength * precision))
 
     node, weight = np.polynomial.legendre.leggauss(400)
     precision = np.exp(-10 + 7 * (node + 1))[None, :]
@@ -156,7 +156,7 @@ def test_normal_divergence_is_the_integral() -> None:
         assert above(value) == pytest.approx(wanted, abs=1e-9)
 
 
-def test_normal_draws_have_the_joint_law() -> None:
+def test_normal_draws_have_the_joint_distribution() -> None:
     family = NormalFamily((-4.0, 4.0))
     eta = (Fraction(5), Fraction(3), Fraction(12), Fraction(4))
     source = SeededEntropy(11)
@@ -251,9 +251,11 @@ def test_probability_of_failures_is_what_quadrature_gives(r: float, m: float) ->
     a, b, n, successes, draws = 1.5, 2.0, 4, 3, np.array([0.4, 0.55])
     s = np.arange(n * 60 + 1)
     drawn = np.prod(stats.beta.pdf(draws[:, None], a / m + r * n * successes, b / m + r * s), axis=0)
-    law = NegativeBinomialFamily((0, 60), successes=successes).given_draws(Beta(a, b), n, r, m, draws)
+    distribution = NegativeBinomialFamily((0, 60), successes=successes).given_draws(
+        Beta(a, b), n, r, m, draws
+    )
     check(
-        law,
+        distribution,
         lambda t: stats.beta.pdf(t, a, b) * (stats.nbinom.pmf(s, n * successes, t) @ drawn),
         0.02,
         1 - 1e-9,
@@ -266,9 +268,9 @@ def test_share_of_successes_is_what_quadrature_gives(r: float, m: float) -> None
     a, b, n, trials, draws = 0.7, 2.0, 3, 4, np.array([0.3])
     s = np.arange(n * trials + 1)
     drawn = stats.beta.pdf(draws[0], a / m + r * s, b / m + r * (n * trials - s))
-    law = BinomialFamily(trials).given_draws(Beta(a, b), n, r, m, draws)
+    distribution = BinomialFamily(trials).given_draws(Beta(a, b), n, r, m, draws)
     density = lambda t: stats.beta.pdf(t, a, b) * (stats.binom.pmf(s, n * trials, t) @ drawn)  # noqa: E731
-    check(law, density, 1e-12, 1 - 1e-9, 1e-5)
+    check(distribution, density, 1e-12, 1 - 1e-9, 1e-5)
 
 
 def test_a_record_of_known_shape_is_so_many_waiting_times() -> None:
@@ -413,7 +415,7 @@ def test_the_divergence_of_a_defined_family_is_enclosed(formulas: Any, same: Any
 
 @pytest.mark.slow
 def test_a_defined_family_is_drawn_from_and_written() -> None:
-    """Counts of the logarithmic law, which no conjugate family has in closed form."""
+    """Counts of the logarithmic distribution, which no conjugate family has in closed form."""
     family = Family.define(
         log_partition="log(-log(1 - exp(t)))", bounds=(1, 6), means=(1, math.inf), support=(-math.inf, 0)
     )
@@ -429,7 +431,7 @@ def test_a_defined_family_is_drawn_from_and_written() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.003])
-def test_a_law_far_from_zero_and_narrow_is_seen(sigma: float) -> None:
+def test_a_distribution_far_from_zero_and_narrow_is_seen(sigma: float) -> None:
     """θ = mean/σ² is up to 10⁵ with a standard deviation of 1/σ√n, far below the steps of the first look."""
     family = Family.define(log_partition=f"{sigma**2!r} * t**2 / 2", bounds=(0, 1), means=(-1e9, 1e9))
     eta, same = family.natural(family.prior((0.5, 1))), GaussianMean(sigma, (0, 1))
@@ -438,7 +440,7 @@ def test_a_law_far_from_zero_and_narrow_is_seen(sigma: float) -> None:
     assert exact.rdp(2) <= family.curve(eta, n, Fraction(1)).rdp(2)
     for mean, nu in itertools.product((0.1, 0.9), (101.0, 1e6)):
         chi = nu * mean
-        (theta,), (log_weight,), _ = family.laws(np.array([chi]), nu, 401)
+        (theta,), (log_weight,), _ = family.distributions(np.array([chi]), nu, 401)
         weight = np.exp(log_weight)
         centre = float((weight * theta).sum())
         assert centre == pytest.approx(chi / nu / sigma**2, rel=1e-6)
@@ -499,7 +501,7 @@ def test_formulas_that_are_none_are_refused(formulas: Any, words: str) -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_variance_is_bounded_at_both_ends_of_a_cell(sign: int) -> None:
-    """θ of a Poisson law has variance ψ'(χ), which falls; that of its mirror image rises."""
+    """θ of a Poisson distribution has variance ψ'(χ), which falls; that of its mirror image rises."""
     ends = sorted(sign * end for end in (0.0, 5.0))
     reach = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
     family: Any = Family.define(log_partition=f"exp({sign}*t)", bounds=ends, means=reach)

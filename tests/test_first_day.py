@@ -14,7 +14,7 @@ import discreet
 import shorthand
 from discreet._data.guard import redact_errors
 from discreet._declarations import Relation
-from discreet.distributions.law import PlugInInterval
+from discreet.distributions.base import PlugInInterval
 from discreet.errors import DataError, GuaranteeMismatchError, InvalidInputError, UnknownDatasetError
 from discreet.ledger._chain import scope_after
 from discreet.questions.widths import POINTS, as_within

@@ -1,4 +1,5 @@
-"""The rounded Gaussian: bounds by ball arithmetic, candidates against enclosures on the same bits, law."""
+"""The rounded Gaussian: bounds by ball arithmetic, candidates against enclosures on the same bits,
+distribution."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def test_a_cell_is_as_likely_as_the_formula_says() -> None:
     assert share == pytest.approx([exactly(variance, size) for size in range(4)], rel=1e-13)
 
 
-def test_draws_follow_the_law() -> None:
+def test_draws_follow_the_distribution() -> None:
     variance, number = Fraction(7, 2), 40_000
     draws = np.array(rounded_gaussians(variance, number, SeededEntropy(2)))
     support = range(-7, 8)

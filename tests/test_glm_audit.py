@@ -1,4 +1,5 @@
-"""The bound on the langevin chain against the law of the chain itself, on a grid, and the faults it finds."""
+"""The bound on the langevin chain against the distribution of the chain itself, on a grid, and the faults it
+finds."""
 
 from __future__ import annotations
 
@@ -102,11 +103,11 @@ def test_a_step_size_from_the_data_is_found() -> None:
     fixed = 1 / (2 * (precision + weight * 2 * norm**2 / 4))
 
     def ratio(steps: list[float], number: int) -> float:
-        laws = [
+        distributions = [
             evolved(signed, weight=weight, precision=precision, step=step, steps=number, axes=(axis,))
             for signed, step in zip(pair, steps, strict=True)
         ]
-        return worst_excess(*laws, bound(weight, norm, precision, max(steps), number), EPSILONS)
+        return worst_excess(*distributions, bound(weight, norm, precision, max(steps), number), EPSILONS)
 
     own = [1 / (2 * (precision + weight * float((signed**2).sum()) / 4)) for signed in pair]
     assert own[0] != own[1]

@@ -1,4 +1,5 @@
-"""Exact draws of Poisson and linear coefficients: their law, and its promise over all pairs of neighbours."""
+"""Exact draws of Poisson and linear coefficients: their distribution, and its promise over all pairs of
+neighbours."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def loss(family: str, t: FloatArray, y: float) -> FloatArray:
     return inside**2 / 2 + high * np.maximum(t - high, 0) + low * np.minimum(t - low, 0) - y * t
 
 
-def law(m: CoefficientDraws, rows: list[float], response: list[float]) -> FloatArray:
+def distribution(m: CoefficientDraws, rows: list[float], response: list[float]) -> FloatArray:
     """P(nearest multiple of the grid) by Gauss's rule with 24 nodes in every cell, in one dimension."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     w = CELLS[:, None] * GRID + nodes * GRID / 2
@@ -51,7 +52,7 @@ def law(m: CoefficientDraws, rows: list[float], response: list[float]) -> FloatA
 
 
 @pytest.mark.parametrize("family", BOUNDS)
-def test_draws_follow_the_law(family: str) -> None:
+def test_draws_follow_the_distribution(family: str) -> None:
     m = model(family, 5, epsilon=400, prior_precision=0.3)
     high = BOUNDS[family][1]  # of most responses, so that scores beyond the clipped mean are likely
     rows, response = [1.0, -0.2, 0.9, 0.3, 1.0], [high, 1.0, high, 0.5, high]
@@ -59,8 +60,8 @@ def test_draws_follow_the_law(family: str) -> None:
     source = SeededEntropy(11)
     drawn = [(int(tangent.draw(Fraction(GRID), source)[0] / Fraction(GRID)),) for _ in range(4000)]
     assert m.weight > 0.5, "the data have to matter"
-    assert combined_p([fit(drawn, CELLS[:, None], law(m, rows, response))]) >= ALPHA
-    wrong = law(m, rows, [high, high, 1.0, 0.5, high])
+    assert combined_p([fit(drawn, CELLS[:, None], distribution(m, rows, response))]) >= ALPHA
+    wrong = distribution(m, rows, [high, high, 1.0, 0.5, high])
     assert combined_p([fit(drawn, CELLS[:, None], wrong)]) < ALPHA
 
 
@@ -71,8 +72,8 @@ def test_the_promise_holds_for_all_pairs(family: str, method: str) -> None:
     m = model(family, 2, method=method)
     low, high = BOUNDS[family]
     records = list(itertools.product((-1.0, 0.0, 1.0), (low, (low + high) / 2, high)))
-    laws = {
-        pair: law(m, [x for x, _ in pair], [y for _, y in pair])
+    distributions = {
+        pair: distribution(m, [x for x, _ in pair], [y for _, y in pair])
         for pair in itertools.combinations_with_replacement(records, 2)
     }
     curve = m.guarantee.effective_curve
@@ -80,10 +81,12 @@ def test_the_promise_holds_for_all_pairs(family: str, method: str) -> None:
     closest = 0.0
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         promised = float(curve.delta_at(epsilon))
-        for first, second in itertools.permutations(laws, 2):
+        for first, second in itertools.permutations(distributions, 2):
             if (Counter(first) & Counter(second)).total() == 0:
                 continue
-            lost = float(np.maximum(laws[first] - math.exp(epsilon) * laws[second], 0).sum())
+            lost = float(
+                np.maximum(distributions[first] - math.exp(epsilon) * distributions[second], 0).sum()
+            )
             assert lost <= promised + 1e-12
             closest = max(closest, lost / promised)
     assert closest > 0.3, "the bound is not far from what is lost"

@@ -108,7 +108,7 @@ def test_mixture_quantiles(kind: str) -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize("rate", [0.05, 1.0, 20.0])
-def test_likelihood_is_the_law_read_the_other_way(n: int, rate: float) -> None:
+def test_likelihood_is_the_distribution_read_the_other_way(n: int, rate: float) -> None:
     def below(y: float) -> mpmath.mpf:
         """P(Laplace(1/rate) < y)."""
         tail = mpmath.exp(-rate * abs(y)) / 2
@@ -120,13 +120,13 @@ def test_likelihood_is_the_law_read_the_other_way(n: int, rate: float) -> None:
         return mpmath.log(up - (below(z - count) if z else 0))
 
     with mpmath.workdps(150):
-        law = np.array([[float(clamped(c, z)) for z in range(n + 1)] for c in range(n + 1)])
+        distribution = np.array([[float(clamped(c, z)) for z in range(n + 1)] for c in range(n + 1)])
     x = np.arange(n + 1.0)
     for released in range(n + 1):
         found = Clamped(FloorLaplace(1 / rate), 0, n).log_prob(
             np.array(float(released)), x, np.array(1 / rate)
         )
-        np.testing.assert_allclose(found, law[:, released], rtol=1e-12)
+        np.testing.assert_allclose(found, distribution[:, released], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "k"), [(100_000, 2), (10_000, 10), (10**12, 3)])

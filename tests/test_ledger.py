@@ -1121,7 +1121,8 @@ def test_thirty_mixed_charges_together_cost_less_than_their_sum(tmp_path: Path) 
     tight = whole.epsilon_at(1e-6)
     assert tight == compose([shares, sums, noisy], 10).epsilon_at(1e-6)
     # By hand: 20 losses of ±0.1 have variance below 0.2 and drift 2 tanh(0.05), the Gaussian ones variance
-    # 0.01 and drift 0.005; a normal law with these moments has its quantile at 1e-6 near 4.75 deviations.
+    # 0.01 and drift 0.005; a normal distribution with these moments has its quantile at 1e-6 near 4.75
+    # deviations.
     assert 1.5 < tight < 2.5
 
 

@@ -41,10 +41,10 @@ def dgauss(s):
     return lambda z, x: -0.5 * ((z - x) / s) ** 2 - normaliser
 
 
-def rounded(law):
+def rounded(distribution):
     def log_prob(z, x):
         with np.errstate(divide="ignore"):
-            return np.log(law.sf(np.abs(z - x) - 0.5) - law.sf(np.abs(z - x) + 0.5))
+            return np.log(distribution.sf(np.abs(z - x) - 0.5) - distribution.sf(np.abs(z - x) + 0.5))
 
     return log_prob
 
@@ -58,7 +58,7 @@ def floor_laplace(b):
 
 
 def clamped(plain, low, high, integer=True):
-    """Sums of the plain law over everything that is clamped to an end."""
+    """Sums of the plain distribution over everything that is clamped to an end."""
 
     def log_prob(z, x):
         u = np.arange(-3000, low + 1) if z <= low else np.arange(high, 3000)
@@ -140,21 +140,21 @@ def log_lattice_normaliser(b, k):
 
 def oracle(name, model, parameters):
     """(log P(z), E[x | z], gradient by finite differences of nothing: E of the score) by plain sums."""
-    noise, law, z = NOISES[name]
-    laws = [law] * 3 if law else [dlaplace(b) for b in noise.scale]
+    noise, distribution, z = NOISES[name]
+    distributions = [distribution] * 3 if distribution else [dlaplace(b) for b in noise.scale]
     together = name == "lattice"
     if model.total is None and not together:
         value, means, draws = 0.0, [], []
         for i in range(3):
             x = np.arange(REACH)
-            terms = log_prior(model, parameters, i, x) + laws[i](z[i], x)
+            terms = log_prior(model, parameters, i, x) + distributions[i](z[i], x)
             value += logsumexp(terms)
             weight = np.exp(terms - logsumexp(terms))
             means.append(weight @ x)
             draws.append((x, weight))
         return value, np.array(means), draws
     x = ALL
-    terms = sum(laws[i](z[i], x[:, i]) for i in range(3))
+    terms = sum(distributions[i](z[i], x[:, i]) for i in range(3))
     if isinstance(model, Multinomial):
         terms = terms + stats.multinomial.logpmf(x, TOTAL, parameters[0])
     elif isinstance(model, DirichletMultinomial):
@@ -367,26 +367,26 @@ def test_the_score_is_the_derivative_at_the_extremes():
 @pytest.mark.parametrize("noise", [noises.DiscreteGaussian, noises.RoundedGaussian, noises.GaussianNoise])
 @pytest.mark.parametrize("scale", [0.5, 40.0, 3e4])
 def test_gaussian_noise_far_and_wide(noise, scale):
-    """Against plain sums over a long window, at distances where the law is only its tail."""
+    """Against plain sums over a long window, at distances where the distribution is only its tail."""
     for z, rate in [(-3000, 20.0), (0, 1e4), (50_000, 40_000.0), (200, 1e-3)]:
         x = np.arange(0.0, 100_000)
         v = z - x
         if noise is noises.RoundedGaussian:
             near, far = (stats.norm.logsf((np.abs(v) + t) / scale) for t in (-0.5, 0.5))
-            law = near + np.log1p(-np.exp(np.minimum(far - near, -1e-300)))
+            distribution = near + np.log1p(-np.exp(np.minimum(far - near, -1e-300)))
             if scale > 1000:  # the two tails differ by less than their digits
-                law = stats.norm.logpdf(v, 0, scale) + ((v / scale) ** 2 - 1) / (24 * scale**2)
+                distribution = stats.norm.logpdf(v, 0, scale) + ((v / scale) ** 2 - 1) / (24 * scale**2)
         elif noise is noises.DiscreteGaussian:
             steps = np.arange(-300_000, 300_001)
-            law = -0.5 * (v / scale) ** 2 - logsumexp(-0.5 * (steps / scale) ** 2)
+            distribution = -0.5 * (v / scale) ** 2 - logsumexp(-0.5 * (steps / scale) ** 2)
         else:
-            law = stats.norm.logpdf(v, 0, scale)
-        exact = logsumexp(law + x * math.log(rate) - rate - gammaln(x + 1))
+            distribution = stats.norm.logpdf(v, 0, scale)
+        exact = logsumexp(distribution + x * math.log(rate) - rate - gammaln(x + 1))
         # The plain sum itself loses digits: log x! near 10⁶.
         assert likelihood([z], noise(scale)).log_prob([rate]) == pytest.approx(exact, rel=2e-9)
 
 
-# Given the total: against convolutions, and draws against their law.
+# Given the total: against convolutions, and draws against their distribution.
 
 
 @pytest.mark.parametrize(
@@ -402,13 +402,13 @@ def test_lattice_noise_against_convolutions(k, n, b):
     made = likelihood(z, noises.LatticeNoise(b), total=n)
     x = np.arange(n + 1)
     for theta in shares:
-        law = Separable.of(
+        distribution = Separable.of(
             [x * math.log(n * t) - gammaln(x + 1) - np.abs(x - c) / b for t, c in zip(theta, z, strict=True)],
             n,
         )
-        exact = law.log_normaliser - n * math.log(n) + gammaln(n + 1) - made.noise.log_normaliser(k)
+        exact = distribution.log_normaliser - n * math.log(n) + gammaln(n + 1) - made.noise.log_normaliser(k)
         assert made.log_prob(theta) == pytest.approx(exact, rel=1e-11)
-        np.testing.assert_allclose(made.expected_counts(theta), law.mean(), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(made.expected_counts(theta), distribution.mean(), rtol=1e-9, atol=1e-10)
     posterior = GivenTotal(z, noises.LatticeNoise(b), np.full(k, 0.7), n)
     exact = Separable.of([log_rising(0.7, x) - np.abs(x - c) / b for c in z], n).marginals()
     for (low, mass), (start, expected) in zip(posterior.marginals(), exact, strict=True):
@@ -428,11 +428,11 @@ def test_the_lattice_normaliser_of_many_cells():
     assert noises.LatticeNoise(b).log_normaliser(k) == pytest.approx(near, abs=1e-5)
 
 
-def chi_square(draws, law):
+def chi_square(draws, distribution):
     """The p-value of counts of whole numbers under {value: probability}, rare values together."""
-    values = [v for v, p in law.items() if p * len(draws) >= 8]
+    values = [v for v, p in distribution.items() if p * len(draws) >= 8]
     seen = np.array([np.sum(draws == v) for v in values])
-    expected = np.array([law[v] for v in values]) * len(draws)
+    expected = np.array([distribution[v] for v in values]) * len(draws)
     seen, expected = (
         np.append(seen, len(draws) - seen.sum()),
         np.append(expected, len(draws) - expected.sum()),
@@ -440,7 +440,7 @@ def chi_square(draws, law):
     return stats.chi2.sf(((seen - expected) ** 2 / np.maximum(expected, 1e-9)).sum(), len(values))
 
 
-def test_draws_of_true_counts_have_their_law():
+def test_draws_of_true_counts_have_their_distribution():
     """Separate cells, one of them summed in wide panels, and counts of a total. False alarm: 1e-8 each."""
     made = likelihood([40_000, 3], noises.DiscreteLaplace(3000.0), PoissonCells())
     draws = made.sample_counts([40_500.0, 4.0], size=20_000, seed=2)
@@ -476,16 +476,16 @@ def test_randomised_response_against_all_true_counts(model):
     moves = np.full((k, k), (1 - keep) / 2) + (keep - (1 - keep) / 2) * np.eye(k)
     log_weight = []
     for row in rows:
-        law = {(0, 0, 0): 1.0}
+        distribution = {(0, 0, 0): 1.0}
         for i, j in enumerate(row):
             for _ in range(j):
                 step = {}
-                for got, p in law.items():
+                for got, p in distribution.items():
                     for to in range(k):
                         new = tuple(g + (t == to) for t, g in enumerate(got))
                         step[new] = step.get(new, 0.0) + p * moves[i, to]
-                law = step
-        log_weight.append(math.log(law.get(tuple(z), 0.0) or 1e-300))
+                distribution = step
+        log_weight.append(math.log(distribution.get(tuple(z), 0.0) or 1e-300))
     listed = Listed(rows, np.array(log_weight), model)
     made = RandomisedResponse(z.astype(float), keep, model)
     assert made.log_prob(parameter) == pytest.approx(listed.log_prob(parameter), rel=1e-11)
@@ -529,7 +529,7 @@ def test_three_levels_with_noise_on_two():
     assert likelihood_of(own, released, None).log_prob(theta) == pytest.approx(exact, rel=1e-10)
 
 
-def test_listed_laws_have_a_size():
+def test_listed_distributions_have_a_size():
     with pytest.raises(TooLargeError, match="5000"):
         likelihood_of(mechanism("ehd", prior=(1.0,) * 3, n=200, epsilon=0.8), (50, 50, 100), None)
     with pytest.raises(NotPrivateError):

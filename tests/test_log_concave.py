@@ -1,4 +1,4 @@
-"""Exact draws from a log-concave law: the envelope, its candidates, and the cell that is drawn."""
+"""Exact draws from a log-concave distribution: the envelope, its candidates, and the cell that is drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def normal(theta: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("depth", [24, 4])
-def test_exact_draws_have_the_law(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_draws_have_the_distribution(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With depth 4 many of the draws come from beyond the pieces."""
     monkeypatch.setattr(log_concave, "_DEPTH", depth)
     if depth == 4:
@@ -97,9 +97,9 @@ def test_a_piece_across_the_edge_of_the_support_keeps_its_mass() -> None:
     assert beyond is None
     source = SeededEntropy(6)
     drawn = [float(made.draw(Fraction(1, 4), source)) for _ in range(600)]
-    law = stats.norm(0, math.sqrt(2))
+    distribution = stats.norm(0, math.sqrt(2))
     assert max(drawn) < 1
-    share = 1 - law.cdf(0.5) / law.cdf(1)
+    share = 1 - distribution.cdf(0.5) / distribution.cdf(1)
     assert stats.binomtest(sum(x > 0.5 for x in drawn), 600, share).pvalue > ALPHA
 
 

@@ -16,7 +16,7 @@ from discreet._inference.add_remove import LogUniform
 from discreet._inference.noise_aware import MixedShares, noise_aware
 from discreet._numerics.cells import Cells, GivenTotal
 from discreet._numerics.count_vectors import Separable, compositions
-from discreet._numerics.counts import RisingLaw
+from discreet._numerics.counts import RisingDistribution
 from discreet._numerics.log_gamma import log_rising
 from discreet._numerics.noises import DiscreteLaplace, LatticeNoise, RoundedGaussian
 from discreet.answers.release import Release
@@ -71,7 +71,7 @@ def test_marginals_agree_with_convolutions(k: int, n: int, epsilon: float, prior
 
 
 def convolved(z: Any, prior: Any, n: int, epsilon: float) -> Separable:
-    """The same law by convolutions of windows, which hold all but e^−45 of it."""
+    """The same distribution by convolutions of windows, which hold all but e^−45 of it."""
     excess = max(sum(z) - n, n - sum(z), sum(max(-c, 0) for c in z))
     reach = excess + math.ceil((2 * (45 + 4 * len(z)) + 4 * sum(prior)) / epsilon)
     windows = [(max(c - reach, 0), min(c + reach, n)) for c in (min(max(c, 0), n) for c in z)]
@@ -86,22 +86,22 @@ def test_marginals_with_different_priors() -> None:
     rng = np.random.default_rng(1)
     prior = tuple(rng.choice([0.1, 1.0, 7.0, 200.0], 30).tolist())
     z = noisy_counts(30, 5000, 0.3, prior, 4)
-    law = lattice(z.tolist(), prior, 5000, 0.3)
+    distribution = lattice(z.tolist(), prior, 5000, 0.3)
     x = np.arange(5001.0)
     logs = [log_rising(a, x) - 0.15 * np.abs(c - x) for a, c in zip(prior, z, strict=True)]
     exact = Separable.of(logs, 5000).marginals()
-    assert max(map(total_variation, law.marginals(), exact)) < 1e-10
+    assert max(map(total_variation, distribution.marginals(), exact)) < 1e-10
 
 
 def test_draws_follow_the_marginals_and_sum_to_n() -> None:
     k, n = 90, 200
     z = noisy_counts(k, n, 1.0, 0.3, 5)
-    law = lattice(z.tolist(), (0.3,) * k, n, 1.0)
-    draws = law.sample(6000, np.random.default_rng(0))
+    distribution = lattice(z.tolist(), (0.3,) * k, n, 1.0)
+    draws = distribution.sample(6000, np.random.default_rng(0))
     assert (draws.sum(axis=1) == n).all()
     statistics = []
     for level in (0, 17, 60, int(np.argmax(z)), int(np.argmin(z))):
-        start, p = law.marginals()[level]
+        start, p = distribution.marginals()[level]
         observed = np.bincount(draws[:, level] - start, minlength=len(p))
         statistics.append(chi2.sf(*chi_square(observed, 6000 * p)))
     assert min(statistics) > ALPHA / 5
@@ -109,8 +109,8 @@ def test_draws_follow_the_marginals_and_sum_to_n() -> None:
 
 def test_medians_are_those_of_the_marginals() -> None:
     z = noisy_counts(50, 3000, 0.5, 1.0, 6)
-    law = lattice(z.tolist(), (1.0,) * 50, 3000, 0.5)
-    for median, (start, p) in zip(law.medians(), law.marginals(), strict=True):
+    distribution = lattice(z.tolist(), (1.0,) * 50, 3000, 0.5)
+    for median, (start, p) in zip(distribution.medians(), distribution.marginals(), strict=True):
         below = p[: max(0, int(np.floor(median + 0.5)) - start)].sum()
         at = int(np.floor(median + 0.5)) - start
         assert below <= 0.5 + 1e-9
@@ -154,12 +154,12 @@ def test_noise_aware_intervals_are_those_of_each_mixture() -> None:
 
 
 @pytest.mark.parametrize("noise", [DiscreteLaplace(1.4), RoundedGaussian(2.5), RoundedGaussian(0.2)])
-def test_noise_laws_sum_to_one(noise: Any) -> None:
+def test_noise_distributions_sum_to_one(noise: Any) -> None:
     v = np.arange(-200.0, 201.0)
-    law = np.exp(noise.log_prob(v, np.zeros(1), noise.scale))
-    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    distribution = np.exp(noise.log_prob(v, np.zeros(1), noise.scale))
+    assert distribution.sum() == pytest.approx(1.0, abs=1e-12)
     if noise.scale > 1:
-        assert (law * v**2).sum() == pytest.approx(float(noise.variance), rel=1e-9)
+        assert (distribution * v**2).sum() == pytest.approx(float(noise.variance), rel=1e-9)
 
 
 @pytest.mark.parametrize("tilt", [-1.5, -0.4, 0.0, 0.2])
@@ -168,8 +168,10 @@ def test_windows_leave_out_nothing_that_matters(tilt: float) -> None:
     x = np.arange(6000.0)
     for prior in (0.01, 1.0, 5.0, 300.0):
         for noise in (DiscreteLaplace(2.0), RoundedGaussian(4.0)):
-            law, _ = RisingLaw.of(np.full(len(z), prior), 6000.0).tilt(np.full(len(z), tilt), 6000.0)
-            cells = Cells(law, noise, z, noise.scales(len(z)))
+            distribution, _ = RisingDistribution.of(np.full(len(z), prior), 6000.0).tilt(
+                np.full(len(z), tilt), 6000.0
+            )
+            cells = Cells(distribution, noise, z, noise.scales(len(z)))
             for row, value in enumerate(z):
                 weight = log_rising(prior, x) + noise.log_prob(value, x, noise.scale) + tilt * x
                 near = np.flatnonzero(weight > weight.max() - 40)
@@ -183,8 +185,8 @@ def test_an_unknown_prior_against_all_datasets() -> None:
     z = (9, 1, -2)
     m = discreet.mechanism("gaussian", prior=(1.0,) * k, n=n, mu="0.9")
     rows = compositions(n, k)
-    law = RoundedGaussian(float(m.noise_scale))
-    noise = law.log_prob(np.array(z), rows.astype(float), law.scale).sum(axis=1)
+    distribution = RoundedGaussian(float(m.noise_scale))
+    noise = distribution.log_prob(np.array(z), rows.astype(float), distribution.scale).sum(axis=1)
     nodes, widths = np.polynomial.legendre.leggauss(60)
     middle, half = math.log(strength.low * strength.high) / 2, math.log(strength.high / strength.low) / 2
     logs, means, cdfs = [], [], []

@@ -17,7 +17,7 @@ def test_lshist_by_hand() -> None:
     """k = 2, n = 8, ε = 0.8, c = (4, 4): ⌊Laplace(1/ε)⌋ moved to 4 and clamped to [0, 8]."""
     m = discreet.mechanism("lshist", prior=(1, 1), n=8, epsilon=0.8)
     outputs, log_probability = m.log_pmf((4, 4))
-    law = dict(zip(outputs[:, 0].tolist(), np.exp(log_probability).tolist(), strict=True))
+    distribution = dict(zip(outputs[:, 0].tolist(), np.exp(log_probability).tolist(), strict=True))
 
     def cdf(y: float) -> float:
         return 0.5 * math.exp(0.8 * y) if y < 0 else 1 - 0.5 * math.exp(-0.8 * y)
@@ -25,17 +25,19 @@ def test_lshist_by_hand() -> None:
     by_hand = {t: cdf(t - 4 + 1) - cdf(t - 4) for t in range(1, 8)}
     by_hand[0] = cdf(-3)  # all noise below −3 is floored to −4 or less, and clamped to 0
     by_hand[8] = 1 - cdf(4)
-    assert law == pytest.approx(by_hand, abs=1e-15)
+    assert distribution == pytest.approx(by_hand, abs=1e-15)
     assert (outputs.sum(axis=1) == 8).all()
-    away = {d: sum(p for t, p in law.items() if abs(t - 4) == d) for d in range(5)}
+    away = {d: sum(p for t, p in distribution.items() if abs(t - 4) == d) for d in range(5)}
     assert away[0] == pytest.approx(0.5 * (1 - math.exp(-0.8)), abs=1e-15)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.8, 30.0])
 @pytest.mark.parametrize("count", [0, 1, 3, 5])
-def test_clamped_law_sums_to_one(count: int, rate: float) -> None:
-    law = np.exp(LSHist(prior=(1.0, 1.0), n=5, epsilon=Fraction(str(rate))).clipped_law(count, 5))
-    assert law.sum() == pytest.approx(1, abs=1e-14)
+def test_clamped_distribution_sums_to_one(count: int, rate: float) -> None:
+    distribution = np.exp(
+        LSHist(prior=(1.0, 1.0), n=5, epsilon=Fraction(str(rate))).clipped_distribution(count, 5)
+    )
+    assert distribution.sum() == pytest.approx(1, abs=1e-14)
 
 
 def test_lszhang_noises_every_count_and_lsdim_does_not() -> None:
@@ -51,11 +53,11 @@ def test_lszhang_noises_every_count_and_lsdim_does_not() -> None:
 
 def test_exact_losses_below_the_claim() -> None:
     """LSDim promises ε and really loses 2ε/k (ε/2 for two levels): the proof page says so."""
-    from conformance.oracle import law_matrix, worst_loss
+    from conformance.oracle import distribution_matrix, worst_loss
 
     for prior, share in (((1, 1), 1 / 2), ((1, 1, 1), 2 / 3), ((1, 1, 1, 1), 1 / 2)):
         m = discreet.mechanism("lsdim", prior=prior, n=8, epsilon=1)
-        assert worst_loss(*law_matrix(m)) == pytest.approx(share, abs=1e-9)
+        assert worst_loss(*distribution_matrix(m)) == pytest.approx(share, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["lszhang", "lsdim", "lshist", "lattice"])
@@ -73,7 +75,7 @@ def test_counts_up_to_ten_to_the_thirty(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lszhang", "lsdim", "lshist", "lattice"])
-def test_laws_too_large_say_how_large(name: str) -> None:
+def test_distributions_too_large_say_how_large(name: str) -> None:
     m = discreet.mechanism(name, prior=(1,) * 6, n=1000, epsilon=1)
     with pytest.raises(TooLargeError, match=r"1e\+1"):
         m.log_pmf((1000, 0, 0, 0, 0, 0))
@@ -142,8 +144,8 @@ def test_mechanisms_are_immutable_values() -> None:
     assert m3.simulate((2, 3, 0), 0).shape == (0, 3)
 
 
-def test_lattice_law_of_large_n_is_local() -> None:
-    """n = 10⁶: the law is given up to the stated tail, centred on the count."""
+def test_lattice_distribution_of_large_n_is_local() -> None:
+    """n = 10⁶: the distribution is given up to the stated tail, centred on the count."""
     m = discreet.mechanism("lattice", prior=(1, 1), n=10**6, epsilon=1)
     outputs, log_probability = m.log_pmf((300_000, 700_000))
     assert 1 - np.exp(log_probability).sum() < 1e-15

@@ -1,4 +1,5 @@
-"""Bayesian networks: the graph, the split of ε, the law of what is published, inference, and documents."""
+"""Bayesian networks: the graph, the split of ε, the distribution of what is published, inference, and
+documents."""
 
 from __future__ import annotations
 
@@ -223,7 +224,8 @@ def test_records_follow_the_network() -> None:
 
 
 def test_agreeing_draws_have_the_exact_posterior() -> None:
-    """a – b – c of two levels each: the law of the true counts of both tables, summed out by hand."""
+    """a – b – c of two levels each: the distribution of the true counts of both tables, summed out by
+    hand."""
     n, rate, z = 40, 0.25, (np.array([[14, 4], [6, 16]]), np.array([[8, 16], [12, 4]]))
     x = np.arange(n + 1)
     # Given N_b = m, the tables are independent; within each the columns of b are.
@@ -250,7 +252,7 @@ def test_agreeing_draws_have_the_exact_posterior() -> None:
         discreet.mechanism("lattice", prior=(1.0,) * 4, n=n, epsilon="1/2").true_counts((), tuple(t.ravel()))
         for t in z
     ]
-    draws = [law.sample(40_000, rng).reshape(-1, 2, 2).astype(float) for law in released]
+    draws = [distribution.sample(40_000, rng).reshape(-1, 2, 2).astype(float) for distribution in released]
     one, two = make_consistent(draws, [("a", "b"), ("b", "c")])
     b = one.sum(axis=1)[:, 0]
     assert np.abs(b - two.sum(axis=2)[:, 0]).mean() < 0.05
@@ -432,10 +434,10 @@ def test_a_chain_may_be_longer_than_the_alphabet() -> None:
     parents = {name: (names[i - 1],) if i else () for i, name in enumerate(names)}
     tables = {name: rng.dirichlet((1, 1), size=(4, 2) if parents[name] else 4) for name in names}
     drawn = NetworkDraws(parents, dict.fromkeys(names, ("a", "b")), tables)
-    law = tables["c0"]
+    distribution = tables["c0"]
     for name in names[1:]:
-        law = np.einsum("di,dij->dj", law, tables[name])
-    assert drawn.joint(["c69"], {}) == pytest.approx(law)
+        distribution = np.einsum("di,dij->dj", distribution, tables[name])
+    assert drawn.joint(["c69"], {}) == pytest.approx(distribution)
 
 
 @pytest.mark.slow

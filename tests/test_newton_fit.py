@@ -88,7 +88,7 @@ def test_the_intervals_of_an_exact_curve_hold_what_the_grids_round(formula: str)
     assert (high - low < 60 * (3e-3 if curved else 3e-4)).all()
 
 
-def test_dispersion_is_one_of_a_poisson_law() -> None:
+def test_dispersion_is_one_of_a_poisson_distribution() -> None:
     frame = people(20_000)
     fit = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
     middle, low, high = fit.dispersion()

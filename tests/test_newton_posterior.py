@@ -44,17 +44,19 @@ levels = pytest.importorskip("discreet._data.levels")
 
 
 @pytest.mark.parametrize("window", [1, 3, 30])
-def test_a_window_of_counts_has_the_moments_of_its_law(window: int) -> None:
+def test_a_window_of_counts_has_the_moments_of_its_distribution(window: int) -> None:
     predictors = np.linspace(-3, 3.4, 40)
     mean, slope, variance, low, high = window_moments(predictors, window, 12)
     step = 1e-5
     for at, eta in enumerate(predictors):
         counts = np.clip(np.arange(200), low[at], high[at])
-        law = stats.poisson.pmf(np.arange(200), math.exp(eta))
+        distribution = stats.poisson.pmf(np.arange(200), math.exp(eta))
         moved = stats.poisson.pmf(np.arange(200), math.exp(eta + step))
-        assert mean[at] == pytest.approx(counts @ law, abs=1e-9)
-        assert variance[at] == pytest.approx(counts**2 @ law - (counts @ law) ** 2, abs=1e-8)
-        assert slope[at] == pytest.approx(counts @ (moved - law) / step, abs=1e-3)
+        assert mean[at] == pytest.approx(counts @ distribution, abs=1e-9)
+        assert variance[at] == pytest.approx(
+            counts**2 @ distribution - (counts @ distribution) ** 2, abs=1e-8
+        )
+        assert slope[at] == pytest.approx(counts @ (moved - distribution) / step, abs=1e-3)
 
 
 def test_no_slope_is_far_above_that_of_rates_whose_three_deviations_are_the_window() -> None:
@@ -79,11 +81,13 @@ def test_windows_of_small_rates_hold_their_counts() -> None:
 @pytest.mark.parametrize("clip", [0.1, 1.0, 5.0, math.inf])
 def test_moments_of_clipped_normal_residuals(clip: float) -> None:
     inside, second, fourth = clipped_moments(np.array(0.7), clip)
-    law = stats.norm(0, math.sqrt(0.7))
+    distribution = stats.norm(0, math.sqrt(0.7))
     for power, found in ((2, second), (4, fourth)):
-        wanted = integrate.quad(lambda r, p=power: min(abs(r), clip) ** p * law.pdf(r), -9, 9, limit=300)[0]
+        wanted = integrate.quad(
+            lambda r, p=power: min(abs(r), clip) ** p * distribution.pdf(r), -9, 9, limit=300
+        )[0]
         assert found == pytest.approx(wanted, rel=1e-6)
-    assert inside == pytest.approx(law.cdf(clip) - law.cdf(-clip))
+    assert inside == pytest.approx(distribution.cdf(clip) - distribution.cdf(-clip))
 
 
 def three_columns(family: str = "gaussian") -> Design:
@@ -135,8 +139,8 @@ def test_given_a_curvature_coefficients_are_normal_as_written_out() -> None:
         assert covariance == pytest.approx(before - gain @ matrix @ before)
         assert state.root[0] @ state.root[0].T == pytest.approx(state.covariance[0])
         logs.append(float(state.log_density[0]))
-        law = stats.multivariate_normal(np.zeros(3), whole)
-        others.append(law.logpdf(left) - np.log(values + found.per_record).sum())
+        distribution = stats.multivariate_normal(np.zeros(3), whole)
+        others.append(distribution.logpdf(left) - np.log(values + found.per_record).sum())
     assert np.diff(logs) == pytest.approx(np.diff(others))
 
 
@@ -151,9 +155,9 @@ def test_coordinates_do_not_change_the_posterior() -> None:
         curvature=turn @ true @ turn.T,
         square_point=turn @ seen.square_point,
     )
-    law = np.array([0.5, 0.2, -0.1]), np.diag([2e-3, 3e-4, 0.5])
-    plain = LatentCurvature(model, made, seen, law, 900.0, True).sample()
-    found = LatentCurvature(model, made, turned, law, 900.0, True, mixing=turn).sample()
+    distribution = np.array([0.5, 0.2, -0.1]), np.diag([2e-3, 3e-4, 0.5])
+    plain = LatentCurvature(model, made, seen, distribution, 900.0, True).sample()
+    found = LatentCurvature(model, made, turned, distribution, 900.0, True, mixing=turn).sample()
     deviation = np.sqrt(np.diag(plain.covariance))
     assert np.abs(found.mean - plain.mean).max() < 0.01 * deviation.min()
     assert found.covariance == pytest.approx(plain.covariance, rel=0.01, abs=1e-2 * deviation.min() ** 2)
@@ -218,8 +222,10 @@ def test_robust_errors_take_the_place_of_equal_ones() -> None:
         assert vectors @ state.mean[at] == pytest.approx(gain @ left - seen.point)
         covariance = vectors @ state.covariance[at] @ vectors.T
         assert covariance == pytest.approx(before - gain @ matrix @ before)
-        law = stats.multivariate_normal(np.zeros(3), whole)
-        logs.append(law.logpdf(left) - np.log(np.linalg.eigvalsh(spread) + found.outer_per_record).sum())
+        distribution = stats.multivariate_normal(np.zeros(3), whole)
+        logs.append(
+            distribution.logpdf(left) - np.log(np.linalg.eigvalsh(spread) + found.outer_per_record).sum()
+        )
     assert np.diff(state.log_density[:2]) == pytest.approx(np.diff(logs))
     drawn = found.sample()
     assert drawn.outer is not None
@@ -278,7 +284,7 @@ def test_scores_at_several_points_tell_of_the_curvature_between_them() -> None:
         assert with_it.log_density - without.log_density == pytest.approx(-(gaps @ gaps) / 100)
 
 
-def test_squares_of_residuals_have_the_law_of_simulated_ones() -> None:
+def test_squares_of_residuals_have_the_distribution_of_simulated_ones() -> None:
     """Given the noisy score: draws of coefficients, chance and noise, whose squares have that mean and
     variance. 4·10⁴ draws; a false alarm has a chance of 10⁻⁶."""
     model, made, seen, true = seen_once("gaussian", 1.0)
@@ -304,7 +310,7 @@ def test_squares_of_residuals_have_the_law_of_simulated_ones() -> None:
             own.seen = own.seen._replace(square=square + shift)
             with_it = own.compute_states(values[None], vectors[None], np.array([dispersion]), np.zeros(1))
             logs.append(float(with_it.log_density[0]))
-        # A normal law from three of its values: −(q − m)²/2v.
+        # A normal distribution from three of its values: −(q − m)²/2v.
         variance = -1 / (logs[1] + logs[2] - 2 * logs[0])
         surprises.append((-(logs[1] - logs[2]) / 2 * variance) / math.sqrt(variance))
     surprises = np.array(surprises)
@@ -328,7 +334,7 @@ def test_squares_without_noise_have_the_degrees_of_freedom_of_a_regression() -> 
     assert logs[0] - logs[1] == pytest.approx(1 / (2 * 2 * n * dispersion**2), rel=1e-3)
 
 
-def test_the_law_of_rows_ties_what_is_a_function_of_the_rest() -> None:
+def test_the_distribution_of_rows_ties_what_is_a_function_of_the_rest() -> None:
     """Levels: of two the square is 1 whatever the records; with the number of records public it is known."""
     made = three_columns()
     generator = np.random.default_rng(1)
@@ -354,7 +360,7 @@ def test_the_law_of_rows_ties_what_is_a_function_of_the_rest() -> None:
         assert np.abs(nothing).max() < 1e-5
 
 
-def test_the_law_of_rows_is_that_of_normal_moments_given_noisy_ones() -> None:
+def test_the_distribution_of_rows_is_that_of_normal_moments_given_noisy_ones() -> None:
     made = three_columns()
     rows = made.probes(2048)
     upper = np.triu_indices(3)
@@ -380,7 +386,9 @@ def only_a_constant(variance: float, curvature_variance: float) -> LatentCurvatu
 
 
 @pytest.mark.parametrize(("variance", "curvature_variance"), [(30.0, 4.0), (200.0, 900.0), (200.0, 10_000.0)])
-def test_draws_have_the_law_of_a_sum_over_all_curvatures(variance: float, curvature_variance: float) -> None:
+def test_draws_have_the_distribution_of_a_sum_over_all_curvatures(
+    variance: float, curvature_variance: float
+) -> None:
     """One coefficient: from little noise on the curvature, where draws have weights, to slices."""
     found = only_a_constant(variance, curvature_variance)
     drawn = found.sample()
@@ -562,7 +570,7 @@ def test_a_prior_for_prediction_bounds_the_spread_of_predictors() -> None:
 def approximated(
     mean: Any, covariance: Any, curvature: Any, level: float, dispersion: float
 ) -> NormalApproximation:
-    """A law of the coefficients of records with a weight of 1 each."""
+    """A distribution of the coefficients of records with a weight of 1 each."""
     return NormalApproximation(
         mean, covariance, curvature, level, level, dispersion, dispersion, curvature / level
     )
@@ -573,8 +581,8 @@ def test_residuals_that_cannot_be_clipped_are_looked_at_from_the_start(unsure: f
     """The noise of a round never exceeds that of the bounds of the response."""
     setting = asked("gaussian", 1000, "1")
     curvature = 1000 * np.diag([1.0, 1 / 3])
-    law = approximated(np.array([0.3, 0.9]), unsure * np.diag([0.5, 1.5]), curvature, 1000.0, 0.01)
-    point, clip = setting.model.linearise_at(setting.design, law, setting.cost(Fraction(1, 2)))
+    distribution = approximated(np.array([0.3, 0.9]), unsure * np.diag([0.5, 1.5]), curvature, 1000.0, 0.01)
+    point, clip = setting.model.linearise_at(setting.design, distribution, setting.cost(Fraction(1, 2)))
     assert (clip is None) is again
     assert point.tolist() == ([0.0, 0.0] if again else [0.3, 0.9])
     plain, looked = (
@@ -602,11 +610,11 @@ def test_coefficients_that_the_prior_decides_are_named() -> None:
     direction = np.array([0.0, 2.0, 0.9])  # no more is known of it than before
     hidden = known + 0.5 * np.outer(direction, direction)
     draws = np.zeros((1, 3))
-    law = Posterior(draws, np.ones(1), np.ones(1), known, before, exact=(np.zeros(3), hidden))
-    assert law.find_undecided() == [1, 2]
-    assert replace(law, exact=(np.zeros(3), known)).find_undecided() == []
-    assert replace(law, exact=(np.zeros(3), np.diag([0.01, 0.02, 0.3]))).find_undecided() == [2]
-    assert replace(law, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).find_undecided() == []
+    distribution = Posterior(draws, np.ones(1), np.ones(1), known, before, exact=(np.zeros(3), hidden))
+    assert distribution.find_undecided() == [1, 2]
+    assert replace(distribution, exact=(np.zeros(3), known)).find_undecided() == []
+    assert replace(distribution, exact=(np.zeros(3), np.diag([0.01, 0.02, 0.3]))).find_undecided() == [2]
+    assert replace(distribution, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).find_undecided() == []
 
 
 def test_an_intercept_is_moved_by_half_of_the_mean_square_of_what_predictors_move() -> None:
@@ -618,10 +626,10 @@ def test_an_intercept_is_moved_by_half_of_the_mean_square_of_what_predictors_mov
     curvature = rows.T @ (rows * weights[:, None])
     truth = last + np.array([0.3, 0.0])
     score = rows.T @ (np.exp(rows @ truth) - weights)
-    law = posterior(setting, [Evidence(last, score, 1e-3, curvature, 1e-3, 0.0, 1e12, 12.0)] * 2)
+    distribution = posterior(setting, [Evidence(last, score, 1e-3, curvature, 1e-3, 0.0, 1e12, 12.0)] * 2)
     straight = last + np.linalg.solve(curvature, score)
     assert abs(straight[0] - truth[0]) > 0.045
-    assert law.mean == pytest.approx(truth, abs=0.012)
+    assert distribution.mean == pytest.approx(truth, abs=0.012)
 
 
 def test_whether_the_score_is_straight_is_judged_where_the_records_are() -> None:
@@ -636,11 +644,11 @@ def test_whether_the_score_is_straight_is_judged_where_the_records_are() -> None
         Evidence(point, rows.T @ (response - np.exp(rows @ point)), 1e-3, curvature, 1e-3, 0.0, 0.0, 12.0)
         for point in (last - 0.01, last)
     ]
-    law = posterior(setting, seen)
-    gap = law.mean - last
+    distribution = posterior(setting, seen)
+    gap = distribution.mean - last
     far = math.sqrt(np.average((rows @ gap) ** 2, weights=weights))
-    sure = math.sqrt(gap @ np.linalg.solve(law.covariance, gap) / 2)
-    assert law.bent == pytest.approx(far * sure / 2, rel=1e-3)
+    sure = math.sqrt(gap @ np.linalg.solve(distribution.covariance, gap) / 2)
+    assert distribution.bent == pytest.approx(far * sure / 2, rel=1e-3)
     assert far < 0.1 * np.abs(gap).sum()
 
 
@@ -660,29 +668,29 @@ def test_steps_between_rounds_are_bounded(family: str, rounds: int) -> None:
     start = setting.model.start(setting.design)
     curvature = np.diag([6000.0, 2000.0])
     one = Evidence(start, np.array([0.0, 9e4]), 1e4, curvature, 1e4, 0.0, 0.0, 12.0)
-    law = normal_approximation(setting, [one] * rounds)
-    gap = law.mean - np.array([law.mean[0], 0.0])
-    assert math.sqrt(gap @ law.curvature @ gap / law.level) <= 1.5 + 1e-9
-    assert law.predictor_variance >= 0
+    distribution = normal_approximation(setting, [one] * rounds)
+    gap = distribution.mean - np.array([distribution.mean[0], 0.0])
+    assert math.sqrt(gap @ distribution.curvature @ gap / distribution.level) <= 1.5 + 1e-9
+    assert distribution.predictor_variance >= 0
 
 
 @pytest.mark.parametrize("excess", [0.0, 1.0])
 def test_the_scatter_of_counts_is_found(excess: float) -> None:
     setting = asked("poisson", 20_000, "3")
-    law = answered(setting, 1, excess).posterior
-    middle = float(law.weights @ law.dispersion)
+    distribution = answered(setting, 1, excess).posterior
+    middle = float(distribution.weights @ distribution.dispersion)
     assert middle == pytest.approx(1 + excess, rel=0.15)
     plain = answered(setting, 1).posterior
     if excess:
-        assert (law.std() > 1.2 * plain.std()).all()
+        assert (distribution.std() > 1.2 * plain.std()).all()
 
 
 def test_clips_come_closer_with_more_noise_and_are_off_without() -> None:
     """Of residuals and of windows alike."""
     for family in ("gaussian", "poisson"):
         setting = asked(family, 5000, "1")
-        law = normal_approximation(setting, answered(setting, 1).round_evidence)
-        clips = [setting.model.clip(law, cost) for cost in (1e-9, 1e2, 1e6)]
+        distribution = normal_approximation(setting, answered(setting, 1).round_evidence)
+        clips = [setting.model.clip(distribution, cost) for cost in (1e-9, 1e2, 1e6)]
         assert None not in clips
         assert clips == sorted(clips, reverse=True)  # type: ignore[type-var]
         assert clips[0] > clips[-1]  # type: ignore[operator]
@@ -747,9 +755,9 @@ def test_without_noise_it_is_an_ordinary_regression_whatever_the_rows(family: st
         found = found + np.linalg.solve(curvature, rows.T @ (values - means[family]))
     errors = 1.0 if family != "gaussian" else float(np.std(values - rows @ found))
     exact = errors * np.sqrt(np.diag(np.linalg.inv(curvature)))
-    law = outcome.posterior
-    assert law.std() == pytest.approx(exact, rel=0.03 if family != "poisson" else 0.08)
-    assert (np.abs(law.mean - found) < 0.06 * exact).all()
+    distribution = outcome.posterior
+    assert distribution.std() == pytest.approx(exact, rel=0.03 if family != "poisson" else 0.08)
+    assert (np.abs(distribution.mean - found) < 0.06 * exact).all()
 
 
 def test_a_bound_that_no_residual_reaches_clips_nothing() -> None:
@@ -761,7 +769,7 @@ def test_a_bound_that_no_residual_reaches_clips_nothing() -> None:
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
-def test_what_is_drawn_beside_the_curvature_has_its_law(family: str) -> None:
+def test_what_is_drawn_beside_the_curvature_has_its_distribution(family: str) -> None:
     """The dispersion is drawn from a guess that the density takes back; before, σ is uniform and log φ of
     counts normal. The scale of the prior is log-uniform, and is of slopes alone."""
     model, made, seen, _ = seen_once(family, 1e30)  # squares that say nothing
@@ -778,17 +786,17 @@ def test_what_is_drawn_beside_the_curvature_has_its_law(family: str) -> None:
         assert state.dispersion[0] == pytest.approx(dispersion)
         scale = 64 ** -stats.norm.cdf(turn)
         stretch = np.diag([1.0, scale, scale])
-        law = matrix @ stretch @ before @ stretch @ matrix
-        law += (dispersion + found.rounding) * matrix + seen.variance * np.eye(3)
+        distribution = matrix @ stretch @ before @ stretch @ matrix
+        distribution += (dispersion + found.rounding) * matrix + seen.variance * np.eye(3)
         left = seen.score - matrix @ (centre - seen.point)
-        log = stats.multivariate_normal(np.zeros(3), law).logpdf(left) + own**2 / 2
+        log = stats.multivariate_normal(np.zeros(3), distribution).logpdf(left) + own**2 / 2
         known = math.log(dispersion) / 2 if family == "gaussian" else -((math.log(dispersion) / 0.5) ** 2) / 2
         logs.append(float(state.log_density[0]))
         others.append(log + known)
     assert np.diff(logs) == pytest.approx(np.diff(others), rel=1e-6)
 
 
-def test_squares_of_counts_have_the_law_of_simulated_ones() -> None:
+def test_squares_of_counts_have_the_distribution_of_simulated_ones() -> None:
     """Σ(y − λ)² of 400 counts: 2,000 of them; a false alarm has a chance of 10⁻⁶."""
     made, rate, n = design("y ~ 1", family="poisson", bounds={"y": (0, 60)}), 3.0, 400
     seen = LastRound(
@@ -890,8 +898,8 @@ def test_a_private_number_of_records_is_taken_from_the_constant_column() -> None
 
 
 def test_what_the_noise_adds_is_none_without_noise_for_linear_models_too() -> None:
-    law = answered(asked("gaussian", 4000, "200"), 3).posterior
-    assert np.sqrt(np.diag(law.noise_free)) == pytest.approx(law.std(), rel=0.05)
+    distribution = answered(asked("gaussian", 4000, "200"), 3).posterior
+    assert np.sqrt(np.diag(distribution.noise_free)) == pytest.approx(distribution.std(), rel=0.05)
 
 
 def test_clips_leave_room_where_errors_may_not_be_normal() -> None:
@@ -900,24 +908,24 @@ def test_clips_leave_room_where_errors_may_not_be_normal() -> None:
     made, clips = asked("gaussian", 1000, "1"), []
     for records in (1e3, 1e6, 1e9):
         curvature = records * np.diag([1.0, 1 / 3])
-        law = approximated(np.zeros(2), np.zeros((2, 2)), curvature, records, 0.01)
-        clips.append(made.model.clip(law, 0.01 * records))
+        distribution = approximated(np.zeros(2), np.zeros((2, 2)), curvature, records, 0.01)
+        clips.append(made.model.clip(distribution, 0.01 * records))
     assert clips[0] < clips[1] < clips[2]  # type: ignore[operator]
     counts = asked("poisson", 1000, "1")
     curvature = 1000 * math.e * np.diag([1.0, 1 / 3])
     unsure = 0.04 * np.diag([0.5, 1.5])
-    law = approximated(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1.0)
-    assert law.predictor_variance == pytest.approx(0.04)
+    distribution = approximated(np.array([1.0, 0.0]), unsure, curvature, 1000 * math.e, 1.0)
+    assert distribution.predictor_variance == pytest.approx(0.04)
     rate = math.exp(1 + 1.5 * 0.2)
-    assert counts.model.clip(law, 1e9) == 1 + math.ceil(3 * math.sqrt(rate) + 2 * 0.2 * rate)
+    assert counts.model.clip(distribution, 1e9) == 1 + math.ceil(3 * math.sqrt(rate) + 2 * 0.2 * rate)
 
 
 def test_the_next_round_clips_by_an_upper_end_of_the_dispersion() -> None:
     setting = asked("gaussian", 500, "1")
     curvature = 500 * np.diag([1.0, 1 / 3])
     one = Evidence(np.zeros(2), np.zeros(2), 1e-3, curvature, 1e-3, 20.0, 25.0, math.inf)
-    law = normal_approximation(setting, [one])
-    assert law.upper_dispersion > (20 + 2 * 5) / 500
+    distribution = normal_approximation(setting, [one])
+    assert distribution.upper_dispersion > (20 + 2 * 5) / 500
 
 
 def test_descent_without_noise_ends_at_the_maximum_likelihood() -> None:

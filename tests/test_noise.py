@@ -1,4 +1,5 @@
-"""The noise that a mechanism adds is that of its guarantee: law, parameter, and a draw for every count.
+"""The noise that a mechanism adds is that of its guarantee: distribution, parameter, and a draw for every
+count.
 
 The samplers are tested by themselves; here they are replaced by ones that say what they were asked for.
 """
@@ -21,7 +22,7 @@ COUNTS = (5, 0, 3, 9)
 
 
 class Asked:
-    """A sampler of several values that returns 100, 101, …, and remembers law and parameter."""
+    """A sampler of several values that returns 100, 101, …, and remembers distribution and parameter."""
 
     def __init__(self, as_array: bool = True) -> None:
         self.calls: list[tuple[Any, ...]] = []

@@ -44,7 +44,7 @@ def test_units(noise, kind, scale):
     assert made.scale == pytest.approx(scale)
 
 
-def test_the_variance_of_discrete_laplace_noise_is_that_of_its_law():
+def test_the_variance_of_discrete_laplace_noise_is_that_of_its_distribution():
     b = as_noise(("discrete-laplace", {"variance": 7.3})).scale
     v = np.arange(-400, 401)
     assert (np.exp(noises.DiscreteLaplace(b).log_prob(v, np.zeros(801), b)) * v**2).sum() == pytest.approx(
@@ -160,7 +160,9 @@ def test_intervals_of_a_public_total_cover():
 def test_an_unknown_total_against_a_plain_sum():
     """k = 2: p(θ | z) ∝ ∫ db/b Σ_x Π NB(xᵢ; αᵢ, b)·P(zᵢ | xᵢ)·Beta(θ | α + x), summed outright."""
     z, alphas, scale = np.array([7.0, 2.0]), (1.0, 2.0), 1.5
-    law = AddRemovePosterior(z, alphas, noise=noises.DiscreteLaplace(scale), total_prior=LogUniform(0.1, 1e4))
+    distribution = AddRemovePosterior(
+        z, alphas, noise=noises.DiscreteLaplace(scale), total_prior=LogUniform(0.1, 1e4)
+    )
     x = np.arange(80)
     means = np.exp(np.linspace(math.log(0.1), math.log(1e4), 400))
     total = np.zeros((80, 80))
@@ -178,11 +180,11 @@ def test_an_unknown_total_against_a_plain_sum():
         total += np.exp(cells[0])[:, None] * np.exp(cells[1])[None, :]
     total /= total.sum()
     expected = (total * (1 + x[:, None]) / (3 + x[:, None] + x[None, :])).sum()
-    assert law.mean() == pytest.approx([expected, 1 - expected], abs=5e-4)
-    counts, _ = law.sample_counts(20_000, np.random.default_rng(3))
+    assert distribution.mean() == pytest.approx([expected, 1 - expected], abs=5e-4)
+    counts, _ = distribution.sample_counts(20_000, np.random.default_rng(3))
     exact = (total * (x[:, None] + x[None, :])).sum()
     assert counts.sum(axis=1).mean() == pytest.approx(exact, abs=0.2)
-    low, high = law.total.interval(0.9)
+    low, high = distribution.total.interval(0.9)
     assert low < exact < high
 
 

@@ -56,7 +56,7 @@ def test_two_levels_against_a_plain_grid():
     kept = weight > 1e-7
     u = np.linspace(-60, 60, 1501)  # θ on a logit scale
     theta = 1 / (1 + np.exp(-u))
-    laws = np.empty((6, len(u)))
+    distributions = np.empty((6, len(u)))
     log_theta, log_rest = -np.logaddexp(0, -u), -np.logaddexp(0, u)
     prior = np.exp(np.outer(a[kept], log_theta) + np.outer(b[kept], log_rest) - betaln(a, b)[kept, None])
     for g, (n, row) in enumerate(zip(sizes, z, strict=True)):
@@ -64,12 +64,12 @@ def test_two_levels_against_a_plain_grid():
         choose = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1) - np.abs(row[0] - x) / 2.0
         own = np.exp(logsumexp(choose[:, None] + np.outer(x, log_theta) + np.outer(n - x, log_rest), axis=0))
         told = weight[kept] / np.exp(logsumexp(tables[g], axis=1)[kept])
-        laws[g] = own * (told @ prior)
-    laws /= laws.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(first(made.mean()), laws @ theta, atol=1e-3)
-    np.testing.assert_allclose(made.mean()[1::2], 1 - laws @ theta, atol=1e-3)
+        distributions[g] = own * (told @ prior)
+    distributions /= distributions.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(first(made.mean()), distributions @ theta, atol=1e-3)
+    np.testing.assert_allclose(made.mean()[1::2], 1 - distributions @ theta, atol=1e-3)
     low, high = map(first, made.interval(0.9))
-    cdf = np.cumsum(laws, axis=1) - laws / 2
+    cdf = np.cumsum(distributions, axis=1) - distributions / 2
     for g in range(6):
         assert np.interp(low[g], theta, cdf[g]) == pytest.approx(0.05, abs=3e-3)
         assert np.interp(high[g], theta, cdf[g]) == pytest.approx(0.95, abs=3e-3)
@@ -94,8 +94,10 @@ def test_pooled_groups_cover_and_gain(kappa, epsilon):
         inside += np.sum((low <= shares[:, 0]) & (shares[:, 0] <= high))
         error += np.sum((first(made.mean()) - shares[:, 0]) ** 2)
         x = np.arange(51)
-        law = np.exp(-epsilon * np.abs(z[:, [0]] - x))
-        alone += np.sum(((law / law.sum(axis=1, keepdims=True)) @ ((x + 1) / 52) - shares[:, 0]) ** 2)
+        distribution = np.exp(-epsilon * np.abs(z[:, [0]] - x))
+        alone += np.sum(
+            ((distribution / distribution.sum(axis=1, keepdims=True)) @ ((x + 1) / 52) - shares[:, 0]) ** 2
+        )
     assert abs(inside / 1000 - 0.9) < 0.05
     assert math.sqrt(error / alone) < 0.82
 
@@ -145,8 +147,10 @@ def test_a_public_total_of_private_groups(noise):
     for correlation in (np.arange(25) + 0.5) / 25:
         kappa = 1 / correlation - 1
         for mu in (np.arange(25) + 0.5) / 25:
-            laws = stats.betabinom.logpmf(counts[..., 0], counts.sum(axis=2), kappa * mu, kappa * (1 - mu))
-            weight = np.exp(seen + laws.sum(axis=1))
+            distributions = stats.betabinom.logpmf(
+                counts[..., 0], counts.sum(axis=2), kappa * mu, kappa * (1 - mu)
+            )
+            weight = np.exp(seen + distributions.sum(axis=1))
             shares = (kappa * mu + counts[..., 0]) / (kappa + counts.sum(axis=2))
             total, mean = total + weight.sum(), mean + weight @ shares
     np.testing.assert_allclose(first(made.mean()), mean / total, atol=0.03)
@@ -192,7 +196,8 @@ def test_bad_groups_are_refused():
 
 @pytest.mark.parametrize("mechanism", ["lattice", "lszhang", "lshist", "ehd"])
 def test_releases_of_groups_pool_what_each_mechanism_published(mechanism):
-    """The true count of every group: weights by hand from the mechanism's law, an empty group among them."""
+    """The true count of every group: weights by hand from the mechanism's distribution, an empty group among
+    them."""
     data = pd.DataFrame({"region": ["a"] * 6 + ["b"] * 9, "answer": ["y", "n"] * 3 + ["y"] * 9})
     options = {"levels": ("y", "n"), "groups": ("a", "b", "c"), "epsilon": 1.0, "sizes": (6, 9, 0)}
     made = shorthand.groups(data, outcome="answer", by="region", mechanism=mechanism, **options)

@@ -112,7 +112,7 @@ def test_the_number_of_records_is_inferred_where_it_is_private() -> None:
     noise, z = DiscreteLaplace(1.5), (4.0, 2.0)
     expected = LogUniform(2.0, 40.0)
     found = BinnedDistribution(Bins((0, 1)), z[:1], noise, apart=z[1:], total_prior=expected)
-    values, chance = found._law._number
+    values, chance = found._distribution._number
     weight = np.zeros(41)
     for n in range(2, 41):
         x = np.arange(n + 1.0)
@@ -255,7 +255,7 @@ def test_records_without_a_value_are_left_out_of_a_release() -> None:
 
 
 def test_intervals_hold_as_often_as_they_say() -> None:
-    """90 % intervals of three quartiles of one skewed law, 60 bins, n 500, ε 1: 150 repetitions.
+    """90 % intervals of three quartiles of one skewed distribution, 60 bins, n 500, ε 1: 150 repetitions.
 
     Three dependent numbers each: a right answer holds fewer than .80 with probability below 1e-4.
     """
@@ -314,7 +314,8 @@ def test_bins_grow_in_number_with_what_can_be_told() -> None:
 
 
 def test_side_by_side_trees_share_uniformly() -> None:
-    """Nothing published: each of three trees has a third, with the deviation of a uniform law on them."""
+    """Nothing published: each of three trees has a third, with the deviation of a uniform distribution on
+    them."""
     flat = PolyaTree([Message(0, np.zeros(7))], np.ones(1), 1, 6)
     drawn = Together([flat] * 3, 1, 6, 6, np.zeros(0)).draw(20_000, np.random.default_rng(5))
     shares = np.stack([share for share, _, _ in drawn])

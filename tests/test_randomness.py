@@ -68,7 +68,7 @@ def decide(p: int, q: int, source: Any) -> bool:
     return bool(source.decide(math.exp(-p / q)))
 
 
-# Each sampler is enumerated from the law of the samplers it calls, which are enumerated in turn.
+# Each sampler is enumerated from the distribution of the samplers it calls, which are enumerated in turn.
 @pytest.fixture
 def exact_exp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(randomness, "bernoulli_exp", decide)
@@ -83,8 +83,8 @@ class _Ratio:
     """p(total)/max p for p(m) = C(m + k − 1, k − 1)e^{−rate·m}, decided in one branch."""
 
     def __init__(self, k: int, rate: Fraction, total: int) -> None:
-        law = [math.comb(m + k - 1, k - 1) * math.exp(-float(rate) * m) for m in range(200)]
-        self.probability = law[total] / max(law)
+        distribution = [math.comb(m + k - 1, k - 1) * math.exp(-float(rate) * m) for m in range(200)]
+        self.probability = distribution[total] / max(distribution)
 
     def exceeds(self, word: int, source: Any) -> bool:
         return bool(source.decide(self.probability))
@@ -101,29 +101,29 @@ def exact_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "_same_sum", _Ratio)
 
 
-def enumerate_law(sampler: Callable[[Source], Any], cut: float) -> tuple[dict[Any, float], float]:
+def enumerate_distribution(sampler: Callable[[Source], Any], cut: float) -> tuple[dict[Any, float], float]:
     """Exact probabilities of all outcomes over every decision path above ``cut``, and the mass left open."""
-    law: dict[Any, float | Fraction] = defaultdict(Fraction)
+    distribution: dict[Any, float | Fraction] = defaultdict(Fraction)
     left: float | Fraction = Fraction(0)
     paths: list[tuple[tuple[int, ...], float | Fraction]] = [((), Fraction(1))]
     while paths:
         prefix, probability = paths.pop()
         try:
-            law[sampler(_Script(prefix))] += probability
+            distribution[sampler(_Script(prefix))] += probability
         except _NeedsMore as more:
             if probability < cut:
                 left += probability
             else:
                 paths += [((*prefix, v), probability * p) for v, p in enumerate(more.branches)]
-    return {outcome: float(p) for outcome, p in law.items()}, float(left)
+    return {outcome: float(p) for outcome, p in distribution.items()}, float(left)
 
 
-def check_law(sampler: Callable[[Source], Any], claimed: Callable[[Any], float], cut: float) -> None:
-    law, left = enumerate_law(sampler, cut)
+def check_distribution(sampler: Callable[[Source], Any], claimed: Callable[[Any], float], cut: float) -> None:
+    distribution, left = enumerate_distribution(sampler, cut)
     assert left < 1e-3
-    assert sum(law.values()) + left == pytest.approx(1, abs=1e-6)
+    assert sum(distribution.values()) + left == pytest.approx(1, abs=1e-6)
     left += 1e-6  # the replaced samplers are cut far out
-    for outcome, probability in law.items():
+    for outcome, probability in distribution.items():
         assert probability <= claimed(outcome) + 1e-12
         assert probability >= claimed(outcome) - left - 1e-12
 
@@ -131,14 +131,16 @@ def check_law(sampler: Callable[[Source], Any], claimed: Callable[[Any], float],
 @pytest.mark.parametrize(("p", "q"), [(0, 1), (1, 3), (2, 3), (1, 1)])
 def test_bernoulli_exp(p: int, q: int) -> None:
     truth = math.exp(-p / q)
-    check_law(lambda source: bernoulli_exp(p, q, source), lambda hit: truth if hit else 1 - truth, cut=1e-7)
+    check_distribution(
+        lambda source: bernoulli_exp(p, q, source), lambda hit: truth if hit else 1 - truth, cut=1e-7
+    )
 
 
 @pytest.mark.usefixtures("exact_exp")
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (3, 1), (2, 3), (5, 3)])
 def test_geometric(p: int, q: int) -> None:
     rate = p / q
-    check_law(
+    check_distribution(
         lambda source: geometric(p, q, source), lambda g: -math.expm1(-rate) * math.exp(-rate * g), cut=1e-7
     )
 
@@ -147,7 +149,7 @@ def test_geometric(p: int, q: int) -> None:
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (5, 2)])
 def test_discrete_laplace(p: int, q: int) -> None:
     rate = p / q
-    check_law(
+    check_distribution(
         lambda source: discrete_laplace(p, q, source),
         lambda x: math.tanh(rate / 2) * math.exp(-rate * abs(x)),
         cut=1e-9,
@@ -165,12 +167,12 @@ def test_floor_laplace(p: int, q: int) -> None:
 
         return cdf(x + 1) - cdf(x)
 
-    check_law(lambda source: floor_laplace(p, q, source), claimed, cut=1e-9)
+    check_distribution(lambda source: floor_laplace(p, q, source), claimed, cut=1e-9)
 
 
 @pytest.mark.usefixtures("exact_parts")
 def test_lattice_noise_of_two_levels() -> None:
-    check_law(
+    check_distribution(
         lambda source: tuple(bulk.lattice_noise(2, Fraction(3), source).tolist()),
         lambda v: math.tanh(1.5) * math.exp(-3 * abs(v[0])),
         cut=3e-7,
@@ -181,7 +183,7 @@ def test_lattice_noise_of_two_levels() -> None:
 def test_lattice_noise_of_three_levels() -> None:
     epsilon = Fraction(6)
     normaliser = discreet.mechanism("lattice", prior=(1, 1, 1), n=9, epsilon=6).log_noise_normaliser()
-    check_law(
+    check_distribution(
         lambda source: tuple(bulk.lattice_noise(3, epsilon, source).tolist()),
         lambda v: math.exp(-3.0 * sum(map(abs, v)) - normaliser) if sum(v) == 0 else 0.0,
         cut=3e-7,
@@ -190,9 +192,9 @@ def test_lattice_noise_of_three_levels() -> None:
 
 def test_categorical() -> None:
     weights = [3, 0, 5, 1]
-    law, left = enumerate_law(lambda source: categorical(weights, source), 0)
+    distribution, left = enumerate_distribution(lambda source: categorical(weights, source), 0)
     assert left == 0
-    assert law == {0: pytest.approx(3 / 9), 2: pytest.approx(5 / 9), 3: pytest.approx(1 / 9)}
+    assert distribution == {0: pytest.approx(3 / 9), 2: pytest.approx(5 / 9), 3: pytest.approx(1 / 9)}
     huge = [10**40, 1]
     assert categorical(huge, _Script((10**40,))) == 1
     assert categorical(huge, _Script((10**40 - 1,))) == 0
@@ -280,7 +282,7 @@ def test_forked_children_never_repeat() -> None:
 
 @pytest.mark.slow
 def test_discrete_laplace_agrees_with_opendp() -> None:
-    """Another implementation, the same law: 4·10⁴ of its draws against our formula."""
+    """Another implementation, the same distribution: 4·10⁴ of its draws against our formula."""
     dp = pytest.importorskip("opendp.prelude", reason="OpenDP is not installed")
     from scipy.stats import chi2
 

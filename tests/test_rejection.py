@@ -1,4 +1,4 @@
-"""Exact draws of logistic coefficients: their law, its promise over all pairs, and what decides."""
+"""Exact draws of logistic coefficients: their distribution, its promise over all pairs, and what decides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def design(n: int, dimension: int, **settings: Any) -> DrawDesign:
     )
 
 
-def law(made: DrawDesign, signed: FloatArray, grid: float, centre: FloatArray | None = None) -> FloatArray:
+def distribution(
+    made: DrawDesign, signed: FloatArray, grid: float, centre: FloatArray | None = None
+) -> FloatArray:
     """P(nearest multiple of the grid) ∝ ∫ e^{−U} over its cell, by Gauss's rule in every cell."""
     nodes, weights = np.polynomial.legendre.leggauss(6)
     number = math.ceil(REACH / math.sqrt(made.precision) / grid)
@@ -78,20 +80,22 @@ PLANE = [(0.6, 0.8), (0.6, -0.8), (-1.0, 0.0), (1.0, 0.0), (-0.1, 0.3)]
 
 @pytest.mark.parametrize(("records", "n", "grid"), [(LINE, 3, 0.25), (PLANE, 2, 0.5)])
 @pytest.mark.parametrize("precision", [0.25, 2.0])
-def test_the_law_keeps_its_promise_over_all_pairs(
+def test_the_distribution_keeps_its_promise_over_all_pairs(
     records: list[tuple[float, ...]], n: int, grid: float, precision: float
 ) -> None:
     made = design(n, len(records[0]), prior_precision=precision)
     assert made.guarantee.curve is not None
     promised = bound(made.guarantee.curve)
-    laws: dict[tuple[int, ...], FloatArray] = {}
+    distributions: dict[tuple[int, ...], FloatArray] = {}
     pairs = neighbours(records, n)
     assert len(pairs) > 40
     for pair in pairs:
         for dataset in pair:
-            if dataset not in laws:
-                laws[dataset] = law(made, np.array([records[i] for i in dataset]), grid).ravel()
-        assert worst_excess(laws[pair[0]], laws[pair[1]], promised, EPSILONS) <= 1
+            if dataset not in distributions:
+                distributions[dataset] = distribution(
+                    made, np.array([records[i] for i in dataset]), grid
+                ).ravel()
+        assert worst_excess(distributions[pair[0]], distributions[pair[1]], promised, EPSILONS) <= 1
 
 
 def test_the_promise_is_nearly_attained() -> None:
@@ -101,7 +105,7 @@ def test_the_promise_is_nearly_attained() -> None:
     made = design(len(pair[0]), 2, epsilon=3)
     assert made.guarantee.curve is not None
     centre = np.array([-12.0, 0.0])
-    p, q = (law(made, signed, 0.5, centre).ravel() for signed in pair)
+    p, q = (distribution(made, signed, 0.5, centre).ravel() for signed in pair)
     assert 0.4 < worst_excess(p, q, bound(made.guarantee.curve), EPSILONS) <= 1
 
 
@@ -110,16 +114,16 @@ def test_the_promise_is_nearly_attained() -> None:
     ("rows", "precision"),
     [([[0.9]] * 3 + [[-0.4]], 0.5), ([[0.6, 0.7], [0.6, 0.7], [-0.5, 0.8], [0.0, 0.0], [0.9, -0.3]], 2.0)],
 )
-def test_draws_have_the_law(rows: list[list[float]], precision: float, number: int) -> None:
+def test_draws_have_the_distribution(rows: list[list[float]], precision: float, number: int) -> None:
     """On a grid of about half a deviation; with the false-alarm rate of one statistical test."""
     signed, grid = np.array(rows), Fraction(1, 2)
     made = design(len(rows), signed.shape[1], epsilon=200, delta="1e-6", prior_precision=precision)
     assert made.weight == 1
     drawn = _many(made, signed, grid, number)
-    assert _p_value(drawn, law(made, signed, float(grid)), float(grid)) > ALPHA
+    assert _p_value(drawn, distribution(made, signed, float(grid)), float(grid)) > ALPHA
     if number > 10_000:
         wrong = design(len(rows), signed.shape[1], epsilon=200, prior_precision=precision * 1.12)
-        assert _p_value(drawn, law(wrong, signed, float(grid)), float(grid)) < ALPHA
+        assert _p_value(drawn, distribution(wrong, signed, float(grid)), float(grid)) < ALPHA
 
 
 def _many(made: DrawDesign, signed: FloatArray, grid: Fraction, number: int) -> FloatArray:

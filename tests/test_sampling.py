@@ -93,7 +93,7 @@ def test_the_figures_of_the_specification() -> None:
 
 
 def test_gaussian_sensitivity_is_the_whole_width() -> None:
-    """Exact hockey-stick of the two posterior laws, records at the two bounds: μ = (hi−lo)√v'/σ²."""
+    """Exact hockey-stick of the two posterior distributions, records at the two bounds: μ = (hi−lo)√v'/σ²."""
     from scipy import integrate, stats
 
     low, high, sigma, n = -1.0, 3.0, 2.0, 50
@@ -141,12 +141,12 @@ def test_draws_use_the_secrets_module(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sampler.draw(5.0)[0] == sampler.draw(5.0)[0] == pytest.approx(5 / 11)
 
 
-def test_simulation_is_seeded_and_has_the_same_law() -> None:
+def test_simulation_is_seeded_and_has_the_same_distribution() -> None:
     sampler = posterior_sampler("diffused", "beta", prior=(6, 12), n=100, epsilon=1, order=15)
     one, two = sampler.simulate(30, 100_000, seed=3), sampler.simulate(30, 100_000, seed=3)
     assert np.array_equal(one, two)
-    law = discreet.Beta(6 + sampler.r * 30, 12 + sampler.r * 70)
-    assert one.mean() == pytest.approx(law.mean(), abs=6 * law.std() / 316)
+    distribution = discreet.Beta(6 + sampler.r * 30, 12 + sampler.r * 70)
+    assert one.mean() == pytest.approx(distribution.mean(), abs=6 * distribution.std() / 316)
 
 
 def test_draws_lie_on_the_declared_grid() -> None:
@@ -686,8 +686,9 @@ def test_attack_on_the_support_of_float_draws() -> None:
 def test_attack_on_the_ordinary_generator_of_floats() -> None:
     """Haney et al. (2022): float samplers reach few values near an end; Beta in floats gives exact zeros.
 
-    With NumPy a Beta(0.01, 1) draw is 0.0 with probability far above that of the true law, which a
-    neighbour (0.02, 1) does not share: an event with a large ratio. Our law of the lowest cell is exact.
+    With NumPy a Beta(0.01, 1) draw is 0.0 with probability far above that of the true distribution, which a
+    neighbour (0.02, 1) does not share: an event with a large ratio. Our distribution of the lowest cell is
+    exact.
     """
     rng = np.random.default_rng(0)
     zeros = [np.mean(rng.beta(a, 1, 200_000) == 0.0) for a in (0.001, 0.004)]
@@ -718,15 +719,15 @@ def test_attack_on_float_sums() -> None:
 
 
 @pytest.mark.parametrize("total", range(4))
-def test_exact_law_on_a_coarse_grid_obeys_the_claim(total: int) -> None:
-    """The law that is really sampled, cell by cell, for neighbours: within the claimed (ε, δ)."""
+def test_exact_distribution_on_a_coarse_grid_obeys_the_claim(total: int) -> None:
+    """The distribution that is really sampled, cell by cell, for neighbours: within the claimed (ε, δ)."""
     from scipy.special import betainc
 
     claim = posterior_sampler("direct", "beta", prior=(3, 4), n=4).guarantee
     edges = np.linspace(0, 1, 65)
-    laws = [np.diff(betainc(3 + s, 4 + 4 - s, edges)) for s in (total, total + 1)]
+    distributions = [np.diff(betainc(3 + s, 4 + 4 - s, edges)) for s in (total, total + 1)]
     for epsilon in (0.0, 0.2, 0.7, 1.5):
-        for p, q in (laws, laws[::-1]):
+        for p, q in (distributions, distributions[::-1]):
             delta = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
             assert delta <= claim.delta_at(epsilon) + 1e-13
 

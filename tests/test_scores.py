@@ -159,8 +159,8 @@ def test_enumerated_loss_is_at_most_the_claim(score: str, name: str, calibration
     family = FAMILIES[name]
     chosen = (lambda x, b: Fraction(abs(x[0] - b[0]) ** 2, 7)) if score == "callable" else score
     m = build(score=chosen, epsilon=epsilon, calibration=calibration, **family)
-    law = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
-    loss = max(float((law[x] - law[y]).max()) for x, y in pairs_of(family))
+    distribution = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
+    loss = max(float((distribution[x] - distribution[y]).max()) for x, y in pairs_of(family))
     claim = m.guarantee
     assert claim.epsilon == float(epsilon)
     assert claim.delta == 0
@@ -169,7 +169,7 @@ def test_enumerated_loss_is_at_most_the_claim(score: str, name: str, calibration
         assert loss >= 0.999 * claim.epsilon
     else:
         assert loss >= 0.2 * claim.epsilon
-    for probabilities in law.values():
+    for probabilities in distribution.values():
         assert np.exp(probabilities).sum() == pytest.approx(1.0, abs=1e-12)
     result = discreet.audit(m)
     assert result.epsilon == pytest.approx(loss, abs=1e-12)
@@ -182,8 +182,10 @@ def test_totals_keep_their_promise_on_the_sizes_of_the_conformance_grid(score: s
     for n, calibration in itertools.product(SIZES, ("theorem", "exact")):
         family = {**FAMILIES[name], "n": n}
         m = build(score=score, epsilon="0.8", calibration=calibration, **family)
-        law = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
-        assert max(float((law[x] - law[y]).max()) for x, y in pairs_of(family)) <= 0.8 + 1e-10
+        distribution = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
+        assert (
+            max(float((distribution[x] - distribution[y]).max()) for x, y in pairs_of(family)) <= 0.8 + 1e-10
+        )
 
 
 @pytest.mark.slow
@@ -197,13 +199,13 @@ def test_every_score_and_family_on_the_conformance_grid(score: str, prior: Any) 
     for n, calibration, epsilon in itertools.product(SIZES, ("theorem", "exact"), EPSILONS):
         at = {**family, "n": n}
         m = build(score=chosen, epsilon=epsilon, calibration=calibration, **at)
-        law = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
-        loss = max(float((law[x] - law[y]).max()) for x, y in pairs_of(at))
+        distribution = {tuple(x): m.log_pmf(x)[1] for x in m.candidates.rows.tolist()}
+        loss = max(float((distribution[x] - distribution[y]).max()) for x, y in pairs_of(at))
         assert loss <= float(epsilon) + 1e-10, (n, calibration, epsilon)
 
 
 @pytest.mark.parametrize("name", ["beta", "dirichlet", "poisson", "gaussian"])
-def test_draws_follow_the_law(name: str) -> None:
+def test_draws_follow_the_distribution(name: str) -> None:
     from discreet._randomness.entropy import SeededEntropy
     from statistical.goodness import ALPHA, combined_p, fit
 

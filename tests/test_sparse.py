@@ -274,13 +274,15 @@ def test_the_posterior_of_published_levels_by_hand(noisy: list[int], k: int) -> 
 
 def test_everything_else_by_hand() -> None:
     for noisy in (-30, -3, 0, 4, 200):
-        law = np.exp(-0.1 * np.abs(np.arange(-2000, 2001)))
+        distribution = np.exp(-0.1 * np.abs(np.arange(-2000, 2001)))
         value = np.maximum(noisy + np.arange(-2000, 2001), 0)
-        reached = np.cumsum(law / law.sum())
+        reached = np.cumsum(distribution / distribution.sum())
         found = number_near(noisy, 0.1)
         low, high = found.interval(0.9)
         assert (low, high) == (value[np.argmax(reached >= 0.05)], value[np.argmax(reached >= 0.95)])
-        assert found.mean() == pytest.approx(float(law @ value / law.sum()), rel=1e-2, abs=0.05)
+        assert found.mean() == pytest.approx(
+            float(distribution @ value / distribution.sum()), rel=1e-2, abs=0.05
+        )
 
 
 def zipf(rng: np.random.Generator) -> dict[int, int]:

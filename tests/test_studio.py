@@ -39,8 +39,8 @@ from discreet._registry import DOCUMENTS, QUESTIONS
 from discreet._studio.app import bind_port, create_app, make_server
 from discreet._studio.forms import ReleaseForm
 from discreet._studio.guard import FORM_LIMIT, HEADERS, Sessions, StudioSettings
+from discreet._studio.pages.distribution import DistributionQuestion
 from discreet._studio.pages.evidence import AuditQuestion
-from discreet._studio.pages.law import LawQuestion
 from discreet._studio.pages.plan import PlanForm
 from discreet._studio.pages.release import _promise
 from discreet._studio.releasing import Releases, hear_warnings, new_request
@@ -1639,9 +1639,9 @@ def test_copied_code_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
-    law = LawQuestion(mechanism="ehds", first="3", second="7", alpha="0.5", epsilon="1")
-    exec(law.python(), scope)
-    assert capsys.readouterr().out == run_command(law.command(), capsys)
+    distribution = DistributionQuestion(mechanism="ehds", first="3", second="7", alpha="0.5", epsilon="1")
+    exec(distribution.python(), scope)
+    assert capsys.readouterr().out == run_command(distribution.command(), capsys)
     audit = AuditQuestion(mechanism="ehds", n="10", gamma="1")
     exec(audit.python(), scope)
     assert capsys.readouterr().out == run_command(audit.command(), capsys)

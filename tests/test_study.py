@@ -170,8 +170,8 @@ def test_groups_cost_the_budget_once_and_say_what_they_assume(folder: Path) -> N
         found["y"]
 
 
-def test_conditional_law_of_neighbours_stays_within_epsilon() -> None:
-    """Exact laws of both groups multiplied: one record changes its outcome, nothing else."""
+def test_conditional_distribution_of_neighbours_stays_within_epsilon() -> None:
+    """Exact distributions of both groups multiplied: one record changes its outcome, nothing else."""
     one, two = (discreet.mechanism("lattice", prior=(1, 1), n=n, epsilon="0.7") for n in (3, 4))
     other = np.exp(two.log_pmf((2, 2))[1])
     for x in range(3):
@@ -218,8 +218,8 @@ def test_people_with_several_records(folder: Path) -> None:
 def test_group_privacy_of_people_is_enumerated() -> None:
     """Two records of one person replaced: the exact loss of the lattice at ε/2 is at most ε."""
     built = discreet.mechanism("lattice", prior=(1, 1), n=5, epsilon="1/2")
-    laws = [np.exp(built.log_pmf((x, 5 - x))[1]) for x in range(6)]
-    losses = [np.abs(np.log(laws[x] / laws[x + 2])).max() for x in range(4)]
+    distributions = [np.exp(built.log_pmf((x, 5 - x))[1]) for x in range(6)]
+    losses = [np.abs(np.log(distributions[x] / distributions[x + 2])).max() for x in range(4)]
     assert max(losses) <= float(built.guarantee.group(2).epsilon) + 1e-9 == 1 + 1e-9
 
 

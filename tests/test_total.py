@@ -51,7 +51,7 @@ class Unprintable:
 
 def oracle(m: Any, noisy: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], Any]:
     """Means of the shares, and P(share ≤ t), by listing all true counts: any number of answers is as likely
-    as any other, and the shares of those who answered have the prior's Dirichlet law."""
+    as any other, and the shares of those who answered have the prior's Dirichlet distribution."""
     k = m.k - 1
     alpha = np.array(m.prior[:k])
     rows = np.array([x for x in product(range(m.n + 1), repeat=k) if sum(x) <= m.n])
@@ -100,10 +100,15 @@ def test_the_step_between_numbers_makes_no_difference() -> None:
     assert isinstance(coarse, MixedShares)
     noise = DiscreteLaplace(20.0)
     one = Respondents(GivenTotal((120, 60, 20), noise, (1.0,) * 3, 500), noise, 300)
-    scores = [one.law.with_total(number) for number in range(40, 361, 2)]
-    logs = [law.log_evidence + math.lgamma(law.n + 1) - abs(law.n - 200) / 20 for law in scores]
+    scores = [one.distribution.with_total(number) for number in range(40, 361, 2)]
+    logs = [
+        distribution.log_evidence + math.lgamma(distribution.n + 1) - abs(distribution.n - 200) / 20
+        for distribution in scores
+    ]
     whole = np.logaddexp.reduce(logs)
-    fine = MixedShares([(math.exp(log - whole), law) for log, law in zip(logs, scores, strict=True)], 500)
+    fine = MixedShares(
+        [(math.exp(log - whole), distribution) for log, distribution in zip(logs, scores, strict=True)], 500
+    )
     assert len(coarse.nodes) < 60 < len(fine.nodes)
     assert np.array(coarse.interval(0.9)) == pytest.approx(np.array(fine.interval(0.9)), abs=1e-3)
     assert coarse.total.mean() == pytest.approx(fine.total.mean(), abs=0.5)

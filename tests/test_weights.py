@@ -279,21 +279,21 @@ def test_equal_weights_give_the_posterior_of_a_multinomial() -> None:
     noisy = NoisyTotals(counts, counts, 1e-9, 1e-9, False, None)
     drawn = draw_shares(noisy, 20_000, np.random.default_rng(1)).shares
     for cell, count in enumerate(counts):
-        law = stats.beta(count + 1, 202 - count)
-        assert stats.kstest(drawn[:, cell], law.cdf).pvalue > 1e-7
+        distribution = stats.beta(count + 1, 202 - count)
+        assert stats.kstest(drawn[:, cell], distribution.cdf).pvalue > 1e-7
 
 
 @pytest.mark.parametrize("gaussian", [True, False])
 @pytest.mark.parametrize("tilt", [0.0, 0.4, 3.0])
 @pytest.mark.parametrize("value", [-6.0, 0.0, 0.3, 8.0])
-def test_totals_are_quantiles_of_their_law(gaussian: bool, tilt: float, value: float) -> None:
+def test_totals_are_quantiles_of_their_distribution(gaussian: bool, tilt: float, value: float) -> None:
     x = np.linspace(0, 60, 600_001)
     distance = np.abs(x - value) / 1.5
     density = np.exp(-(distance**2 / 2 if gaussian else distance) - tilt * x)
-    law = np.cumsum(density) / density.sum()
+    distribution = np.cumsum(density) / density.sum()
     chance = np.array([0.001, 0.2, 0.5, 0.9, 0.999])
     found = draw_positive(np.array([value]), 1.5, gaussian, tilt, chance[:, None])[:, 0]
-    assert found == pytest.approx(np.interp(chance, law, x), abs=3e-4)
+    assert found == pytest.approx(np.interp(chance, distribution, x), abs=3e-4)
 
 
 def survey(n: int = 2000, seed: int = 1) -> dict[str, Any]:

@@ -84,18 +84,18 @@ def test_m_beta_at_the_rate_of_its_definition(found: Outcome) -> None:
 
     from discreet import hellinger
     from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
-    from discreet_reproductions.paper_b.laws import smoothing
+    from discreet_reproductions.paper_b.distributions import smoothing
 
     n, prior = 10, np.array([7.0, 4.0])
     data = np.array([(x, n - x) for x in range(n + 1)])
     distance = np.asarray(hellinger(data[:, None] + prior, data[None] + prior))
     beta = smoothing(0.5, 0.0005, n)
     rates = [0.5 / (2 * smooth_sensitivity(x, (7, 4), beta=beta)) for x in data.tolist()]
-    law = np.exp(-np.array(rates)[:, None] * distance)
-    law /= law.sum(axis=1, keepdims=True)
+    distribution = np.exp(-np.array(rates)[:, None] * distance)
+    distribution /= distribution.sum(axis=1, keepdims=True)
     (row,) = [r for r in errors.of(found.tables["figures"], "M_β of B", 2) if r["n"] == n]
     weight = betabinom.pmf(data[:, 0], n, 7, 4)
-    assert row["expected"] == pytest.approx(float(weight @ (law * distance).sum(axis=1)), rel=1e-9)
+    assert row["expected"] == pytest.approx(float(weight @ (distribution * distance).sum(axis=1)), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_cell_of_the_study_is_decided_by_its_seed() -> None:
     assert ehd["coverage aware"] is None
 
 
-def test_simulated_errors_agree_with_the_exact_law() -> None:
+def test_simulated_errors_agree_with_the_exact_distribution() -> None:
     # 4.4 standard errors: one false alarm in 100,000 seeds per mechanism.
     from discreet import hellinger, mechanism
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import beta as beta_law
+from scipy.stats import beta as beta_distribution
 
 from discreet_reproductions.paper_a import lines as lines_a
 from discreet_reproductions.paper_b import lines as lines_b
@@ -38,7 +38,11 @@ def test_the_witness_against_lemma_1_by_quadrature() -> None:
 
     def integrand(log_t: float) -> float:
         t = math.exp(log_t)
-        return math.exp(order * beta_law.logpdf(t, a, b) + (1 - order) * beta_law.logpdf(t, c, d) + log_t)
+        return math.exp(
+            order * beta_distribution.logpdf(t, a, b)
+            + (1 - order) * beta_distribution.logpdf(t, c, d)
+            + log_t
+        )
 
     direct = math.log(sum(quad(integrand, low, low + 5)[0] for low in range(-60, 0, 5))) / (order - 1)
     row = next(row for row in lemmas.lemma_rows() if row["order"] == order)

@@ -233,7 +233,8 @@ def test_a_ball_that_the_data_point_out_of_is_drawn_from(sampler: str, radius: f
 
 @pytest.mark.parametrize("pull", [0.0, 40.0])
 def test_a_small_ball_in_many_dimensions(pull: float) -> None:
-    """Without data, on ‖w‖ ≤ R ≪ 1 in 20 dimensions the law is nearly uniform, so (‖w‖/R)²⁰ is; at ALPHA.
+    """Without data, on ‖w‖ ≤ R ≪ 1 in 20 dimensions the distribution is nearly uniform, so (‖w‖/R)²⁰ is; at
+    ALPHA.
 
     With data that pull along one axis, its coordinate has the marginal density e^{hx}(R² − x²)^{19/2}.
     """
@@ -283,7 +284,7 @@ def test_samplers_agree_in_every_principal_direction() -> None:
     """Three directions, six pairs, 2,000 draws each: one test at ALPHA for all of them."""
     signed = rows_of(60, 3, 5)
     shared: dict[str, Any] = {"n": 60, "dimension": 3, "epsilon": 3}
-    laws = {
+    distributions = {
         "langevin": langevin(replace(chain(0.01, 700, **shared), draws=2000), signed, SeededNoise(1)),
         "rejection": draw(replace(make("rejection", **shared), draws=2000), signed, SeededNoise(2)),
         "proximal": draw(replace(make("proximal", **shared), draws=2000), signed, SeededNoise(3)),
@@ -293,13 +294,17 @@ def test_samplers_agree_in_every_principal_direction() -> None:
     }
     weight = make(**shared).weight
     _, axes = np.linalg.eigh(hessian(signed, mode(signed, weight, 1.0, 1e-9)[0], weight, 1.0))
-    names = sorted(laws)
+    names = sorted(distributions)
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    p = [ks_2samp(laws[a] @ axis, laws[b] @ axis).pvalue for a, b in pairs for axis in axes.T]
+    p = [
+        ks_2samp(distributions[a] @ axis, distributions[b] @ axis).pvalue for a, b in pairs for axis in axes.T
+    ]
     assert min(p) * len(p) > ALPHA
-    center = laws["proximal"].mean(axis=0)
-    wrong = center + 1.5 * (laws["proximal"] - center)
-    assert min(ks_2samp(laws["rejection"] @ axis, wrong @ axis).pvalue for axis in axes.T) * 3 < ALPHA
+    center = distributions["proximal"].mean(axis=0)
+    wrong = center + 1.5 * (distributions["proximal"] - center)
+    assert (
+        min(ks_2samp(distributions["rejection"] @ axis, wrong @ axis).pvalue for axis in axes.T) * 3 < ALPHA
+    )
 
 
 def test_moments_of_a_coarse_chain_are_within_the_stated_bias() -> None:
@@ -330,7 +335,7 @@ def test_moments_of_a_coarse_chain_are_within_the_stated_bias() -> None:
         assert shift < norm.isf(ALPHA / 12) + 0.02 * math.sqrt(number / 2)
 
 
-def test_a_settled_chain_with_small_steps_has_the_posterior_law() -> None:
+def test_a_settled_chain_with_small_steps_has_the_posterior_distribution() -> None:
     signed = rows_of(80, 1)
     made = replace(chain(0.01, 800, n=80, dimension=1), draws=2000)
     found = langevin(made, signed, SeededNoise(4))[:, 0]

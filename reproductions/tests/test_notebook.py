@@ -36,4 +36,4 @@ def test_the_notebook_of_the_papers_runs(tmp_path: Path) -> None:
     for line in PRINTED:
         for digits in (line.exponential, line.laplace):
             assert digits in words, line
-    assert sum("image/png" in data for data in shown) == 14, "six laws, boxes, 3 to 5 twice, 6 to 11"
+    assert sum("image/png" in data for data in shown) == 14, "six distributions, boxes, 3 to 5 twice, 6 to 11"

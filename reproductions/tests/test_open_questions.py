@@ -9,18 +9,18 @@ import pytest
 
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.hellinger import hellinger
-from discreet._numerics.neighbours import HellingerLaws
+from discreet._numerics.neighbours import HellingerDistributions
 from discreet.mechanisms import mechanism
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 from discreet_reproductions.paper_a import lower
 from discreet_reproductions.paper_a.pair import Pair
 from discreet_reproductions.paper_b import lemma, levels
-from discreet_reproductions.paper_b.laws import smoothing
+from discreet_reproductions.paper_b.distributions import smoothing
 
 
 @pytest.mark.parametrize("prior", [(1.0, 1.0), (0.01, 40.0), (300.0, 0.2)])
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
-def test_the_bound_is_below_the_law_and_above_the_papers(prior: tuple[float, float], n: int) -> None:
+def test_the_bound_is_below_the_distribution_and_above_the_papers(prior: tuple[float, float], n: int) -> None:
     pair = Pair(prior, n)
     for epsilon in (0.05, 1.0, 6.0):
         exact = pair.within(pair.exponential(epsilon, pair.local))
@@ -43,10 +43,12 @@ def test_it_does_not_vanish_as_records_are_added() -> None:
 def test_the_search_computes_what_an_audit_does(prior: tuple[float, float], n: int, epsilon: float) -> None:
     made = mechanism("mbeta", prior=prior, n=n, epsilon=epsilon, delta="0.08")
     rows = compositions(n, 2)
-    laws = HellingerLaws(made.prior, rows, np.array([made.sharpness(tuple(row)) for row in rows.tolist()]))
+    distributions = HellingerDistributions(
+        made.prior, rows, np.array([made.sharpness(tuple(row)) for row in rows.tolist()])
+    )
     logarithm, loss = lemma.excess(prior, n, epsilon, 0.08)
-    assert loss * epsilon == pytest.approx(laws.worst_loss(epsilon / 2), rel=1e-9)
-    delta = laws.worst_delta(epsilon / 2, epsilon)
+    assert loss * epsilon == pytest.approx(distributions.worst_loss(epsilon / 2), rel=1e-9)
+    delta = distributions.worst_delta(epsilon / 2, epsilon)
     assert math.exp(logarithm) * 0.08 == pytest.approx(delta, rel=1e-6, abs=1e-15)
 
 
@@ -62,17 +64,17 @@ def test_a_climb_ends_higher_than_it_began() -> None:
 
 
 @pytest.mark.parametrize(("k", "n"), [(3, 6), (4, 5)])
-def test_the_law_by_types_is_that_of_all_candidates(k: int, n: int) -> None:
+def test_the_distribution_by_types_is_that_of_all_candidates(k: int, n: int) -> None:
     """Every candidate enumerated with its own distance; δ(ε) of one pair, both ways."""
     epsilon, delta, (a, large) = 12.0, 1e-6, (3.0, 400.0)
     alpha = np.array([a] * (k - 1) + [large])
     rows = compositions(n, k)
-    laws = []
+    distributions = []
     for counts in ((0,) * (k - 1) + (n,), (1,) + (0,) * (k - 2) + (n - 1,)):
         smooth = smooth_sensitivity(counts, tuple(alpha), beta=smoothing(epsilon, delta, n))
         weights = np.exp(-epsilon * hellinger(alpha + counts, alpha + rows) / (2 * smooth))
-        laws.append(weights / weights.sum())
-    p, q = laws
+        distributions.append(weights / weights.sum())
+    p, q = distributions
     expected = max(np.maximum(x - math.exp(1.5) * y, 0).sum() for x, y in ((p, q), (q, p)))
     assert expected > 1e-3
     found = levels.exact_delta(k, n, 1.5, delta, (a, large), budget=epsilon)

@@ -13,7 +13,7 @@ import pytest
 
 import discreet
 from conformance.cases import MECHANISMS, Case
-from conformance.oracle import law_matrix, neighbours, worst_loss
+from conformance.oracle import distribution_matrix, neighbours, worst_loss
 from discreet._inference.noise_aware import noise_aware
 from discreet._numerics.enclosures import ball
 from discreet.errors import DiscreetError, InvalidInputError, TooLargeError
@@ -61,7 +61,7 @@ def check_mechanism(prior: tuple[float, ...], n: int, epsilon: str) -> None:
     claim = m.guarantee
     assert claim.exact_epsilon == Fraction(epsilon)
     assert claim.delta == 0
-    points, matrix = law_matrix(m)
+    points, matrix = distribution_matrix(m)
     assert np.isfinite(matrix).all()
     np.testing.assert_allclose(np.exp(matrix).sum(axis=1), 1, rtol=0, atol=1e-12)
     assert worst_loss(points, matrix) <= float(Fraction(epsilon)) * (1 + 1e-12)

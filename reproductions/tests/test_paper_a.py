@@ -42,23 +42,25 @@ def theorem_rows() -> tuple[list[Row], list[Row]]:
     return rows, [row for prior, n in grid for row in theorem.step_rows(prior, n, THEOREM.epsilons)]
 
 
-def within(law: tuple[np.ndarray, np.ndarray], prior: Sequence[float], x: int, n: int, t: float) -> float:
-    outputs, log_law = law
+def within(
+    distribution: tuple[np.ndarray, np.ndarray], prior: Sequence[float], x: int, n: int, t: float
+) -> float:
+    outputs, log_distribution = distribution
     distance = np.asarray(hellinger(outputs + np.array(prior), np.array(prior) + np.array([x, n - x])))
-    return float(np.exp(log_law)[distance < t].sum())
+    return float(np.exp(log_distribution)[distance < t].sum())
 
 
 @pytest.mark.parametrize(("prior", "n"), [((1.0, 1.0), 9), ((7.0, 4.0), 6)])
 def test_probabilities_are_those_of_the_mechanisms(prior: tuple[float, float], n: int) -> None:
     pair, epsilon = Pair(prior, n), 0.7
     at = (prior, n, as_epsilon(epsilon))
-    laws = {
+    distributions = {
         LSHist(*at): pair.lshist(epsilon),
         EHD(*at, sensitivity="paper"): pair.exponential(epsilon, PAPER_GS),
         EHDL(*at): pair.exponential(epsilon, pair.local),
     }
-    for mechanism, law in laws.items():
-        found = pair.within(law)
+    for mechanism, distribution in distributions.items():
+        found = pair.within(distribution)
         for x in (0, 2, n):
             for j in np.flatnonzero(pair.is_event[x]):
                 t = min(pair.reached[x, j] + 1e-8, 2.0)
@@ -70,10 +72,10 @@ def test_lszhang_at_both_ends_of_an_event() -> None:
     prior, n, x = (1.0, 1.0), 7, 2
     pair = Pair(prior, n)
     low, high = theorem._ZhangEvents(pair).probabilities(0.9)
-    law = LSZhang(prior, n, as_epsilon(0.9)).log_pmf((x, n - x))
+    distribution = LSZhang(prior, n, as_epsilon(0.9)).log_pmf((x, n - x))
     for j in range(n):
-        assert low[x, j] == pytest.approx(within(law, prior, x, n, pair.reached[x, j] + 1e-7))
-        assert high[x, j] == pytest.approx(within(law, prior, x, n, pair.beyond[x, j] - 1e-7))
+        assert low[x, j] == pytest.approx(within(distribution, prior, x, n, pair.reached[x, j] + 1e-7))
+        assert high[x, j] == pytest.approx(within(distribution, prior, x, n, pair.beyond[x, j] - 1e-7))
     assert (low <= high + 1e-12).all()
     assert high[:, -1] == pytest.approx(1.0)
     assert (low < high - 1e-3).any()
@@ -253,9 +255,9 @@ def test_utility_quantiles_are_quantiles() -> None:
         for r in utility.measure((1.0, 1.0), 10, UTILITY)
         if (r["mechanism"], r["place"], r["epsilon"], r["delta"]) == ("lshist", "quarter", 1.0, 0.05)
     ]
-    law = LSHist((1.0, 1.0), 10, as_epsilon(1)).log_pmf((row["x"], 10 - row["x"]))
-    below = within(law, (1.0, 1.0), row["x"], 10, row["hellinger"] - 1e-9)
-    assert below < 0.95 <= within(law, (1.0, 1.0), row["x"], 10, row["hellinger"] + 1e-9) + 1e-12
+    distribution = LSHist((1.0, 1.0), 10, as_epsilon(1)).log_pmf((row["x"], 10 - row["x"]))
+    below = within(distribution, (1.0, 1.0), row["x"], 10, row["hellinger"] - 1e-9)
+    assert below < 0.95 <= within(distribution, (1.0, 1.0), row["x"], 10, row["hellinger"] + 1e-9) + 1e-12
 
 
 def test_expected_errors_of_the_reference_setting() -> None:
@@ -295,9 +297,13 @@ def test_comparison_verdicts_and_that_they_can_change() -> None:
 def test_the_quantile_is_that_of_ninety_percent() -> None:
     row = next(r for r in comparison.measure((1.0, 1.0), 6, 0.8) if r["mechanism"] == "ehd")
     mechanism = EHD((1.0, 1.0), 6, as_epsilon(0.8))
-    laws = [mechanism.log_pmf((x, 6 - x)) for x in range(7)]
+    distributions = [mechanism.log_pmf((x, 6 - x)) for x in range(7)]
     below, up_to = (
-        sum(within(law, (1.0, 1.0), x, 6, row["quantile"] + shift) for x, law in enumerate(laws)) / 7
+        sum(
+            within(distribution, (1.0, 1.0), x, 6, row["quantile"] + shift)
+            for x, distribution in enumerate(distributions)
+        )
+        / 7
         for shift in (-1e-6, 1e-6)
     )
     assert below < 0.9 <= up_to
@@ -337,14 +343,14 @@ def test_an_outcome_is_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_optimality_by_enumeration() -> None:
-    """The quantile of one dataset from the law of the noise, candidate by candidate."""
+    """The quantile of one dataset from the distribution of the noise, candidate by candidate."""
     settings = replace(OPTIMALITY, epsilons=(0.5,), gammas=(0.1,))
     (row,) = optimality.measure((1.0, 1.0), 12, settings)
     pair, broken, most = Pair((1.0, 1.0), 12), 0, 0.0
-    law = pair.lshist(0.5)
+    distribution = pair.lshist(0.5)
     reach = int(np.log(10) / 0.5)
     for x in range(13):
-        distances = sorted(zip(pair.distance[x], law[x], strict=True))
+        distances = sorted(zip(pair.distance[x], distribution[x], strict=True))
         total, error = 0.0, 0.0
         for distance, probability in distances:
             total, error = total + probability, distance

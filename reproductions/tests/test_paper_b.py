@@ -21,7 +21,7 @@ from discreet.mechanisms.hellinger.sensitivity import (
 from discreet_reproductions.paper_b import (
     accuracy,
     bounds,
-    laws,
+    distributions,
     privacy,
     quoted,
     readings,
@@ -36,7 +36,7 @@ def agrees(statements: Sequence[Statement]) -> dict[str, str]:
     return {s.name: s.agrees for s in statements}
 
 
-# Laws.
+# Distributions.
 
 
 @pytest.mark.parametrize(
@@ -49,42 +49,44 @@ def agrees(statements: Sequence[Statement]) -> dict[str, str]:
     ],
 )
 def test_laplace_readings_are_the_library_mechanisms(name, options, prior, counts) -> None:
-    law = laws.floored_laplace(counts, prior, 0.8, **options)
+    distribution = distributions.floored_laplace(counts, prior, 0.8, **options)
     outputs, log_probability = discreet.mechanism(name, prior=prior, n=sum(counts), epsilon="4/5").log_pmf(
         counts
     )
-    assert (law.outputs == outputs).all()
-    assert law.probability == pytest.approx(np.exp(log_probability), rel=1e-9)
+    assert (distribution.outputs == outputs).all()
+    assert distribution.probability == pytest.approx(np.exp(log_probability), rel=1e-9)
     expected = discreet.hellinger(outputs + np.array(prior), np.array(counts) + np.array(prior))
-    assert law.distance == pytest.approx(expected, abs=1e-9)
+    assert distribution.distance == pytest.approx(expected, abs=1e-9)
 
 
 def test_exponential_reading_is_the_library_mechanism() -> None:
     counts, prior = (5, 1, 4), (1.0, 2.0, 3.0)
-    law = laws.exponential(counts, prior, 0.8 / (2 * local_sensitivity(counts, prior)))
+    distribution = distributions.exponential(counts, prior, 0.8 / (2 * local_sensitivity(counts, prior)))
     outputs, log_probability = discreet.mechanism("ehdl", prior=prior, n=10, epsilon="4/5").log_pmf(counts)
-    assert (law.outputs == outputs).all()
-    assert law.probability == pytest.approx(np.exp(log_probability), rel=1e-9)
+    assert (distribution.outputs == outputs).all()
+    assert distribution.probability == pytest.approx(np.exp(log_probability), rel=1e-9)
 
 
-def test_boxes_of_a_law_and_of_draws() -> None:
+def test_boxes_of_a_distribution_and_of_draws() -> None:
     values, probability = np.array([3.0, 1.0, 2.0]), np.array([0.2, 0.3, 0.5])
     exact = {"mean": 1.9, "low": 1.0, "q1": 1.0, "median": 2.0, "q3": 2.0, "high": 3.0}
-    assert laws.box(values, probability) == pytest.approx(exact)
-    assert laws.drawn_box(np.repeat(values, [2, 3, 5])) == pytest.approx(exact)
+    assert distributions.box(values, probability) == pytest.approx(exact)
+    assert distributions.drawn_box(np.repeat(values, [2, 3, 5])) == pytest.approx(exact)
 
 
-def test_draws_follow_the_law() -> None:
+def test_draws_follow_the_distribution() -> None:
     """Chi-square at a false-alarm rate of 1e-6."""
-    law = laws.exponential((3, 3), (1.0, 1.0), 2.0)
-    drawn = np.bincount(law.draw(5_000, np.random.default_rng(1)), minlength=7)
-    assert ((drawn - 5_000 * law.probability) ** 2 / (5_000 * law.probability)).sum() < chdtri(6, 1e-6)
+    distribution = distributions.exponential((3, 3), (1.0, 1.0), 2.0)
+    drawn = np.bincount(distribution.draw(5_000, np.random.default_rng(1)), minlength=7)
+    assert (
+        (drawn - 5_000 * distribution.probability) ** 2 / (5_000 * distribution.probability)
+    ).sum() < chdtri(6, 1e-6)
 
 
 def test_smoothing_is_that_of_the_library() -> None:
     m = discreet.mechanism("mbeta", prior=(1, 1), n=20, epsilon="4/5", delta="1/2000")
-    assert laws.smoothing(0.8, 0.0005, 20) == pytest.approx(m.beta, rel=1e-12)
-    assert laws.uniform_counts(8, 3) == (2, 3, 3)
+    assert distributions.smoothing(0.8, 0.0005, 20) == pytest.approx(m.beta, rel=1e-12)
+    assert distributions.uniform_counts(8, 3) == (2, 3, 3)
 
 
 # Tables.
@@ -167,7 +169,7 @@ def test_units_of_the_last_digit() -> None:
 )
 @pytest.mark.parametrize("epsilon", [0.1, 0.8, 3.0])
 def test_least_normaliser_is_below_every_normaliser(prior: tuple[float, ...], n: int, epsilon: float) -> None:
-    beta = laws.smoothing(epsilon, 0.0005, n)
+    beta = distributions.smoothing(epsilon, 0.0005, n)
     least = bounds.normalisers(prior, n, [epsilon], beta).min()
     assert 1 <= bounds.least_normaliser(n, len(prior), epsilon, beta) <= least
 
@@ -201,7 +203,7 @@ def test_bounds_are_those_of_the_notes() -> None:
     prior, counts, epsilon, c = (7.0, 4.0), (3, 9), 0.8, 0.25
     settings = bounds.Settings(cases=((prior, counts),), points=4)
     tails, _ = bounds.measure(settings)
-    smooth = smooth_sensitivity(counts, prior, beta=laws.smoothing(epsilon, 0.0005, 12))
+    smooth = smooth_sensitivity(counts, prior, beta=distributions.smoothing(epsilon, 0.0005, 12))
     outputs = compositions(12, 2) + np.array(prior)
     distance = np.asarray(discreet.hellinger(outputs, np.array(counts) + np.array(prior)))
     for label, rate in (("ε/(2S)", epsilon / (2 * smooth)), ("ε/S", epsilon / smooth)):
@@ -340,9 +342,11 @@ def test_quoted_constants_are_those_of_the_captions() -> None:
 
 
 def test_l1_is_the_sum_of_the_differences() -> None:
-    law = laws.exponential((1, 2, 0), (1.0, 1.0, 1.0), 1.0)
-    expected = [sum(abs(a - b) for a, b in zip(row, (1, 2, 0), strict=True)) for row in law.outputs.tolist()]
-    assert law.l1.tolist() == expected
+    distribution = distributions.exponential((1, 2, 0), (1.0, 1.0, 1.0), 1.0)
+    expected = [
+        sum(abs(a - b) for a, b in zip(row, (1, 2, 0), strict=True)) for row in distribution.outputs.tolist()
+    ]
+    assert distribution.l1.tolist() == expected
 
 
 def test_local_sensitivities_at_once() -> None:
@@ -393,13 +397,15 @@ def test_concrete_loss_by_plain_enumeration() -> None:
     """Where the smooth sensitivity is not the local one, and the even dataset has no mirror image."""
     settings = privacy.Settings(prior=(0.2, 0.7), ranges=((15, 15),), epsilon=6.0)
     found = {row["rate"]: row for row in privacy.measure(settings)}
-    for rate, factor in laws.RATES.items():
-        log_laws = []
+    for rate, factor in distributions.RATES.items():
+        log_distributions = []
         for x in range(16):
-            smooth = smooth_sensitivity((x, 15 - x), settings.prior, beta=laws.smoothing(6.0, 0.0005, 15))
-            law = laws.exponential((x, 15 - x), settings.prior, factor * 6.0 / smooth)
-            log_laws.append(np.log(law.probability))
-        steps = np.abs(np.diff(log_laws, axis=0)).max(axis=1)
+            smooth = smooth_sensitivity(
+                (x, 15 - x), settings.prior, beta=distributions.smoothing(6.0, 0.0005, 15)
+            )
+            distribution = distributions.exponential((x, 15 - x), settings.prior, factor * 6.0 / smooth)
+            log_distributions.append(np.log(distribution.probability))
+        steps = np.abs(np.diff(log_distributions, axis=0)).max(axis=1)
         assert found[rate]["worst"] == pytest.approx(steps.max(), rel=1e-9)
         assert found[rate]["even_data"] == pytest.approx(max(steps[6], steps[7]), rel=1e-9)
 

@@ -10,9 +10,9 @@ import pytest
 
 from discreet.mechanisms import mechanism
 from discreet_reproductions.paper_b import size_and_dimension, sizes, tradeoffs, variance_and_prior
-from discreet_reproductions.paper_b.laws import uniform_counts
+from discreet_reproductions.paper_b.distributions import uniform_counts
 from discreet_reproductions.paper_b.size_and_dimension import crossover
-from discreet_reproductions.paper_b.tradeoffs import Reading, Settings, laws, points
+from discreet_reproductions.paper_b.tradeoffs import Reading, Settings, distributions, points
 from discreet_reproductions.report import Outcome
 from discreet_reproductions.running import Run
 
@@ -102,7 +102,7 @@ def test_sizes_over_the_whole_range() -> None:
     assert at_two["exponential"] < at_two["laplace"]
 
 
-def test_limits_are_where_the_exact_laws_go() -> None:
+def test_limits_are_where_the_exact_distributions_go() -> None:
     for k, n in ((2, 8192), (3, 600)):
         (row,) = sizes.scan(k, 2.0, (n,))
         end = sizes.limit(k, 2.0)
@@ -127,10 +127,10 @@ def test_crossover_is_where_laplace_stays_ahead() -> None:
     assert crossover([1, 1], [0, 2], range(1, 3)) is None
 
 
-def test_laws_are_those_of_the_library() -> None:
+def test_distributions_are_those_of_the_library() -> None:
     settings = Settings(0, (), epsilon=0.8, delta=0.0005)
     counts, prior = (5, 4, 3), (1.0, 1.0, 1.0)
-    found = laws(prior, counts, settings, Reading())
+    found = distributions(prior, counts, settings, Reading())
     for name, own in (("lshist", "laplace"), ("mbeta", "exponential")):
         more = {"delta": "0.0005"} if name == "mbeta" else {}
         outputs, log_probability = mechanism(name, prior=prior, n=12, epsilon="0.8", **more).log_pmf(counts)
@@ -214,15 +214,19 @@ def test_settings_are_those_of_the_captions(outcomes: dict[int, Outcome]) -> Non
     assert (settings.seed, settings.repetitions, len(rows)) == (7, 1000, 2)
 
 
-def test_repetitions_follow_the_exact_law() -> None:
+def test_repetitions_follow_the_exact_distribution() -> None:
     # 4.4 standard errors: one false alarm in 100,000 seeds per mechanism.
     settings = replace(size_and_dimension.FIGURE6, repetitions=4000)
     prior, counts = settings.cases[5][1:]
-    for row, law in zip(
-        points(settings, 5), laws(prior, counts, settings, settings.reading).values(), strict=True
+    for row, distribution in zip(
+        points(settings, 5), distributions(prior, counts, settings, settings.reading).values(), strict=True
     ):
-        spread = np.sqrt(law.probability @ (law.distance - law.expected) ** 2 / settings.repetitions)
-        assert abs(row["mean"] - law.expected) < 4.4 * spread
+        spread = np.sqrt(
+            distribution.probability
+            @ (distribution.distance - distribution.expected) ** 2
+            / settings.repetitions
+        )
+        assert abs(row["mean"] - distribution.expected) < 4.4 * spread
 
 
 def test_outcomes_are_well_formed(outcomes: dict[int, Outcome]) -> None:

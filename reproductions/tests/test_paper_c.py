@@ -1,4 +1,5 @@
-"""Figures 1 and 2 of Geumlek, Song and Chaudhuri (2017): files, orderings, and the laws behind them."""
+"""Figures 1 and 2 of Geumlek, Song and Chaudhuri (2017): files, orderings, and the distributions behind
+them."""
 
 from __future__ import annotations
 
@@ -185,15 +186,15 @@ def test_posterior_parameters_are_those_of_the_sampler(name: str) -> None:
     assert deviation(replace(sampler, r=sampler.m, m=sampler.r)) > 20
 
 
-def test_laws_of_the_released_count() -> None:
+def test_distributions_of_the_released_count() -> None:
     for line in lines.lines_at(TINY, 0.1):
-        z, weights = line.law()
+        z, weights = line.distribution()
         assert weights.shape == (101, len(z))
         assert np.allclose(weights.sum(axis=1), 1, atol=1e-12)
         assert z.min() >= 0
         assert z.max() <= 100
     for name, rate in (("lattice", 0.1), ("lattice-renyi", lines.geometric_rate(0.1, 15))):
-        z, weights = lines.lattice(TINY, name, 0.1).law()
+        z, weights = lines.lattice(TINY, name, 0.1).distribution()
         outputs, log_probability = Lattice((6, 12), 100, rate).log_pmf((30, 70))
         found = np.bincount(z.astype(int), weights=weights[30], minlength=101)
         assert np.allclose(found[outputs[:, 0]], np.exp(log_probability), atol=1e-13)
@@ -202,7 +203,7 @@ def test_laws_of_the_released_count() -> None:
 def test_clipped_noise_has_the_right_mean_utility() -> None:
     """The quadrature behind ``expected`` against adaptive integration at one count."""
     scale, x, n = 10.0, 30, 100
-    z, weights = lines.perturbed(TINY, "laplace", 0.1).law()
+    z, weights = lines.perturbed(TINY, "laplace", 0.1).distribution()
     inside = quad(lambda t: digamma(6 + t) * math.exp(-abs(t - x) / scale) / (2 * scale), 0, n, points=[x])[0]
     tails = (digamma(6) * math.exp(-x / scale) + digamma(6 + n) * math.exp(-(n - x) / scale)) / 2
     assert float(weights[x] @ digamma(6 + z)) == pytest.approx(inside + tails, abs=1e-9)

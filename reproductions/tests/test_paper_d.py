@@ -196,7 +196,7 @@ def test_probabilities_of_scores(prior: tuple[float, float], n: int, x: int) -> 
     distance = np.array([hellinger(a + np.array([x, n - x]), a + np.array([j, n - j])) for j in range(n + 1)])
     for j in range(n + 1):
         same = np.abs(distance - distance[j]) < 1e-10
-        assert scores.of_score[x, j] == pytest.approx(scores.law[x, same].sum())
+        assert scores.of_score[x, j] == pytest.approx(scores.distribution[x, same].sum())
 
 
 def test_dilation_at_the_boundary_is_the_worst() -> None:
@@ -204,7 +204,7 @@ def test_dilation_at_the_boundary_is_the_worst() -> None:
     (row,) = [r for r in dilation.dilation_rows((1.0, 1.0), 10, 5.0, 0.1) if r["reading"] == "formula"]
     for share in (-1.0, -0.3, 0.0, 0.5, 0.99):
         dilated = scores.formula(math.exp(share * scores.beta) * scores.distance)
-        assert (scores.law - math.exp(2.5) * dilated).max() <= row["excess"] + 1e-15
+        assert (scores.distribution - math.exp(2.5) * dilated).max() <= row["excess"] + 1e-15
 
 
 def test_lemma_verdicts_and_that_they_can_change() -> None:

@@ -25,7 +25,7 @@ class Case:
 
     @property
     def sizes(self) -> Iterable[int]:
-        """The n at which the exact law is checked."""
+        """The n at which the exact distribution is checked."""
         return SIZES
 
     def build(self, n: int) -> discreet.Mechanism:

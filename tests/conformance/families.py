@@ -49,7 +49,7 @@ class Row:
 
     @property
     def of_shares(self) -> bool:
-        """Whether the posterior is a Beta or a Dirichlet law."""
+        """Whether the posterior is a Beta or a Dirichlet distribution."""
         return isinstance(self.family, ShareFamily)
 
     def profiled(self, eta: Natural) -> bool:
@@ -94,7 +94,7 @@ def _normal(eta: Natural) -> Any:
 
 
 def _logit(eta: Natural) -> Any:
-    """The natural parameter of a Bernoulli law."""
+    """The natural parameter of a Bernoulli distribution."""
     return LogitBeta(float(eta[0]), float(eta[1] - eta[0]))
 
 
@@ -102,32 +102,34 @@ class LogitBeta:
     """ln(p/(1 − p)) for p ~ Beta(a, b): the defined family of Bernoulli records in closed form."""
 
     def __init__(self, a: float, b: float) -> None:
-        self.law = stats.beta(a, b)
+        self.distribution = stats.beta(a, b)
 
     def support(self) -> tuple[float, float]:
         return -np.inf, np.inf
 
     def mean(self) -> float:
-        return float(digamma(self.law.args[0]) - digamma(self.law.args[1]))
+        return float(digamma(self.distribution.args[0]) - digamma(self.distribution.args[1]))
 
     def std(self) -> float:
-        return float(np.sqrt(polygamma(1, self.law.args[0]) + polygamma(1, self.law.args[1])))
+        return float(
+            np.sqrt(polygamma(1, self.distribution.args[0]) + polygamma(1, self.distribution.args[1]))
+        )
 
     def logpdf(self, t: Any) -> Any:
-        a, b = self.law.args
+        a, b = self.distribution.args
         return -a * np.logaddexp(0, -t) - b * np.logaddexp(0, t) - betaln(a, b)
 
     def pdf(self, t: Any) -> Any:
         return np.exp(self.logpdf(t))
 
     def cdf(self, t: Any) -> Any:
-        return self.law.cdf(expit(t))
+        return self.distribution.cdf(expit(t))
 
     def sf(self, t: Any) -> Any:
-        return self.law.sf(expit(t))
+        return self.distribution.sf(expit(t))
 
     def ppf(self, u: Any) -> Any:
-        return logit(self.law.ppf(u))
+        return logit(self.distribution.ppf(u))
 
 
 def _student(eta: Natural) -> Any:

@@ -27,16 +27,16 @@ def neighbours(c: tuple[int, ...]) -> list[tuple[int, ...]]:
     return result
 
 
-def law_matrix(m: discreet.Mechanism) -> tuple[list[tuple[int, ...]], np.ndarray]:
+def distribution_matrix(m: discreet.Mechanism) -> tuple[list[tuple[int, ...]], np.ndarray]:
     """All datasets, and log P(outcome | dataset) with one column per outcome of any dataset."""
     points = datasets(m.n, m.k)
-    laws = [m.log_pmf(c) for c in points]
+    distributions = [m.log_pmf(c) for c in points]
     column: dict[tuple[int, ...], int] = {}
-    for outputs, _ in laws:
+    for outputs, _ in distributions:
         for row in map(tuple, outputs.tolist()):
             column.setdefault(row, len(column))
     matrix = np.full((len(points), len(column)), -np.inf)
-    for i, (outputs, log_probability) in enumerate(laws):
+    for i, (outputs, log_probability) in enumerate(distributions):
         matrix[i, [column[row] for row in map(tuple, outputs.tolist())]] = log_probability
     return points, matrix
 
@@ -44,9 +44,9 @@ def law_matrix(m: discreet.Mechanism) -> tuple[list[tuple[int, ...]], np.ndarray
 def worst_delta(points: list[tuple[int, ...]], matrix: np.ndarray, epsilon: float) -> float:
     """max over adjacent pairs of Σ_r (P(r|x) − e^ε P(r|x'))₊."""
     index = {c: i for i, c in enumerate(points)}
-    law = np.exp(matrix)
+    distribution = np.exp(matrix)
     return max(
-        float(np.maximum(law[index[c]] - np.exp(epsilon) * law[index[d]], 0).sum())
+        float(np.maximum(distribution[index[c]] - np.exp(epsilon) * distribution[index[d]], 0).sum())
         for c in points
         for d in neighbours(c)
     )

@@ -39,7 +39,8 @@ def pairs(n: int, k: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 def losses(m: IndependentNoise, n: int) -> np.ndarray:
-    """The largest log-ratio of the law of any two neighbours, both ways, over all outcomes up to n + 2."""
+    """The largest log-ratio of the distribution of any two neighbours, both ways, over all outcomes up to n +
+    2."""
     worst = []
     for c, d in pairs(n, m.k):
         x, y = m.log_pmf(c, upper=n + 2)[1], m.log_pmf(d, upper=n + 2)[1]
@@ -53,8 +54,8 @@ def losses(m: IndependentNoise, n: int) -> np.ndarray:
 def test_the_loss_of_geometric_is_epsilon_for_every_size(prior: tuple[float, ...], epsilon: str) -> None:
     m = geometric(prior, epsilon)
     for n in range(13 if m.k == 2 or (epsilon, prior) == ("0.8", PRIORS[-1]) else 6):
-        law = np.exp(m.log_pmf((n,) + (0,) * (m.k - 1), upper=n + 2)[1])
-        assert law.sum() == pytest.approx(1.0, abs=1e-12)
+        distribution = np.exp(m.log_pmf((n,) + (0,) * (m.k - 1), upper=n + 2)[1])
+        assert distribution.sum() == pytest.approx(1.0, abs=1e-12)
         np.testing.assert_allclose(losses(m, n), float(epsilon), rtol=0, atol=SLACK)
 
 
@@ -62,10 +63,10 @@ def test_planted_faults_are_found() -> None:
     assert losses(geometric((1.0, 1.0), "0.816"), 3).max() > 0.8 + SLACK  # noise 2 % too small
 
     class OneBare(Geometric):
-        def clipped_law(self, count: int, upper: int) -> np.ndarray:
-            law = np.full(upper + 1, -np.inf)
-            law[min(count, upper)] = 0.0
-            return law
+        def clipped_distribution(self, count: int, upper: int) -> np.ndarray:
+            distribution = np.full(upper + 1, -np.inf)
+            distribution[min(count, upper)] = 0.0
+            return distribution
 
     assert np.isinf(losses(OneBare(prior=(1.0, 1.0), epsilon=Fraction(1)), 1)).all()
 
@@ -108,18 +109,18 @@ def test_noise_that_is_replayed_moves_with_the_data_and_with_nothing_else() -> N
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_draws_of_geometric_follow_its_law(epsilon: str) -> None:
+def test_draws_of_geometric_follow_its_distribution(epsilon: str) -> None:
     m = geometric((1.0,) * 200, epsilon)
     source = SeededEntropy(8)
     counts = (3,) * 200
     drawn = np.array([m._noisy(counts, source) for _ in range(200)]).ravel()
     top = 3 + math.ceil(8 / float(epsilon))
     observed = np.bincount(np.clip(drawn, 0, top), minlength=top + 1)
-    law = np.exp(m.clipped_law(3, top))
-    assert chi2.sf(*chi_square(observed, len(drawn) * law)) > ALPHA
+    distribution = np.exp(m.clipped_distribution(3, top))
+    assert chi2.sf(*chi_square(observed, len(drawn) * distribution)) > ALPHA
     simulated = m.simulate(counts, size=200, seed=3).ravel()
     observed = np.bincount(np.clip(simulated, 0, top), minlength=top + 1)
-    assert chi2.sf(*chi_square(observed, len(drawn) * law)) > ALPHA
+    assert chi2.sf(*chi_square(observed, len(drawn) * distribution)) > ALPHA
 
 
 # Gaussian
@@ -172,8 +173,8 @@ def test_gaussian_needs_one_target(target: dict[str, str]) -> None:
 
 def test_gaussian_infers_with_its_total() -> None:
     m = gaussian(50, mu="0.5")
-    law = m.true_counts((20, 30), (17, 29))
-    (start, p), _ = law.marginals()
+    distribution = m.true_counts((20, 30), (17, 29))
+    (start, p), _ = distribution.marginals()
     x = np.arange(51.0)
     log = m.noise.log_pmf(17 - x) + m.noise.log_pmf(29 - (50 - x))
     exact = np.exp(log - log.max())

@@ -28,7 +28,7 @@ def made(epsilon: str, delta: str) -> Discovery:
     return Discovery(Fraction(epsilon), Fraction(delta))
 
 
-def law(records: int, epsilon: float, threshold: int, cut: int) -> dict[int | None, float]:
+def distribution(records: int, epsilon: float, threshold: int, cut: int) -> dict[int | None, float]:
     """What is published of a level: a noisy count above ``threshold``, or nothing."""
     weights = {x: math.exp(-epsilon * abs(x)) for x in range(-cut, cut + 1)}
     whole = math.fsum(weights.values())
@@ -46,7 +46,7 @@ def enumerated(epsilon: float, threshold: int, cut: int, rate: float | None = No
     """δ(ε) over all pairs of c and c + 1 records, both ways, for noise of this rate."""
     worst = 0.0
     for c in range(2 * cut + 5):
-        one, other = (law(records, rate or epsilon, threshold, cut) for records in (c, c + 1))
+        one, other = (distribution(records, rate or epsilon, threshold, cut) for records in (c, c + 1))
         for p, q in ((one, other), (other, one)):
             excess = (p[z] - math.exp(epsilon) * q.get(z, 0.0) for z in p)
             worst = max(worst, math.fsum(value for value in excess if value > 1e-15))
@@ -79,8 +79,8 @@ def test_a_level_is_published_as_often_as_is_possible(epsilon: str, delta: str) 
     optimum = 0.0
     for c in range(2 * m.threshold + 4):
         assert m.publication_probability(c) == pytest.approx(optimum, rel=1e-9, abs=1e-15)
-        by_law = 1 - law(c, rate, m.threshold, m.threshold)[None]
-        assert m.publication_probability(c) == pytest.approx(by_law, abs=1e-12)
+        by_distribution = 1 - distribution(c, rate, m.threshold, m.threshold)[None]
+        assert m.publication_probability(c) == pytest.approx(by_distribution, abs=1e-12)
         bounds = math.exp(rate) * optimum + last, 1 - math.exp(-rate) * (1 - optimum - last), 1.0
         optimum = min(bounds)
     assert m.publication_probability(0) == 0.0
@@ -93,7 +93,7 @@ def test_a_level_is_published_as_often_as_is_possible(epsilon: str, delta: str) 
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/100"), ("1/4", "1/10")])
-def test_the_noise_follows_its_law(epsilon: str, delta: str) -> None:
+def test_the_noise_follows_its_distribution(epsilon: str, delta: str) -> None:
     m = made(epsilon, delta)
     t, draws = m.threshold, 20_000
     found = m.run({f"{i:05}": 10 * t for i in range(draws)}, SeededEntropy(3))

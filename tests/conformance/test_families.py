@@ -40,13 +40,13 @@ def test_every_family_has_a_row() -> None:
 
 
 def one_dimensional(row: Row, pair: Pair) -> tuple[Any, Any]:
-    """SciPy laws of one number that carries all of the difference between two posteriors."""
+    """SciPy distributions of one number that carries all of the difference between two posteriors."""
     first, second = pair
     if row.of_shares and len(first) > 2:
         # The ratio depends on θᵢ/(θᵢ+θⱼ), which is Beta(aᵢ, aⱼ).
         first, second = two(first, pair), two(second, pair)
     if row.family.records == "vectors" and not row.of_shares:
-        # Along the line through the two means; across it the laws agree.
+        # Along the line through the two means; across it the distributions agree.
         precision = first[-1]
         distance = math.sqrt(sum(float((p - q) / precision) ** 2 for p, q in zip(*pair, strict=True)))
         first, second = (Fraction(0), precision), (Fraction(distance) * precision, precision)
@@ -95,7 +95,8 @@ def integral(function: Any, p: Any, q: Any, kink: float | None = None) -> float:
 
 
 def some_pairs(row: Row, r: Fraction, m: Fraction) -> list[Pair]:
-    """Where posteriors are Dirichlet laws, of which two parameters differ: the rest is the same formula."""
+    """Where posteriors are Dirichlet distributions, of which two parameters differ: the rest is the same
+    formula."""
     pairs = [pair for pair in row.neighbours(3, r, m) if not row.of_shares or len(two(pair[0], pair)) <= 2]
     return pairs[:: max(1, len(pairs) // 4)]
 
@@ -112,7 +113,8 @@ def _for_every_day(row: Row) -> bool:
 
 
 UNHURRIED = now_or_slow(ROWS, _for_every_day)
-"""All rows; curves without a closed form, and laws that are again Dirichlet, wait for the slow tests."""
+"""All rows; curves without a closed form, and distributions that are again Dirichlet, wait for the slow
+tests."""
 
 
 @pytest.mark.parametrize("row", ONE_NUMBER, ids=str)
@@ -250,20 +252,20 @@ def test_curve_is_read_back(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", UNHURRIED, ids=str)
-def test_draws_have_the_law_of_the_posterior(row: Row) -> None:
+def test_draws_have_the_distribution_of_the_posterior(row: Row) -> None:
     """Cells of a coarse grid, chi-square against SciPy's distribution function."""
     dataset = tuple(row.records[i % len(row.records)] for i in range(6))
     eta = row.eta(dataset, Fraction(1), Fraction(1))
     grid, source = Fraction(1, 64), SeededEntropy(7)
     number = 4000 if row in ONE_NUMBER else 1000
     drawn = np.array([float(row.family.draw(eta, grid, source)[0]) for _ in range(number)])
-    law = marginal(row, eta)
+    distribution = marginal(row, eta)
     cells = np.floor(drawn * 64).astype(int)
     assert np.array_equal((cells + 0.5) / 64, drawn)
     edges = np.arange(cells.min(), cells.max() + 2)
-    probability = np.diff(law.cdf(edges / 64))
-    probability[0] += law.cdf(edges[0] / 64)
-    probability[-1] += law.sf(edges[-1] / 64)
+    probability = np.diff(distribution.cdf(edges / 64))
+    probability[0] += distribution.cdf(edges[0] / 64)
+    probability[-1] += distribution.sf(edges[-1] / 64)
     statistic, freedom = chi_square(np.bincount(cells - cells.min()), number * probability)
     from scipy.stats import chi2
 
@@ -288,11 +290,11 @@ def test_draw_is_the_inverse_of_the_distribution_function(row: Row) -> None:
             return self.value
 
     eta = row.eta(tuple(row.records[i % len(row.records)] for i in range(4)), Fraction(1), Fraction(1))
-    law, grid = marginal(row, eta), Fraction(1, 1000)
+    distribution, grid = marginal(row, eta), Fraction(1, 1000)
     wrong = 0
     for i in range(1, 200):
         drawn = row.family.draw(eta, grid, Bits((i << 64) // 200))[0]
-        wrong += math.floor(drawn / grid) != math.floor(Fraction(float(law.ppf(i / 200))) / grid)
+        wrong += math.floor(drawn / grid) != math.floor(Fraction(float(distribution.ppf(i / 200))) / grid)
     assert wrong == 0
 
 
@@ -310,7 +312,7 @@ SEVERAL = [row for row in ROWS if row not in ONE_NUMBER or len(row.start(Fractio
 
 
 @pytest.mark.parametrize("row", now_or_slow(SEVERAL, _for_every_day), ids=str)
-def test_every_number_of_a_draw_has_its_law(row: Row) -> None:
+def test_every_number_of_a_draw_has_its_distribution(row: Row) -> None:
     """Where θ is several numbers, for two sizes of data: each of them, in twenty cells of equal mass."""
     from scipy.stats import chi2
 
@@ -320,10 +322,10 @@ def test_every_number_of_a_draw_has_its_law(row: Row) -> None:
         drawn = np.array(
             [[float(x) for x in row.family.draw(eta, Fraction(1, 2**40), source)] for _ in range(500)]
         )
-        laws = several(row, eta)
-        assert drawn.shape == (500, len(laws))
-        for law, values in zip(laws, drawn.T, strict=True):
-            counts = np.bincount(np.minimum((20 * law(values)).astype(int), 19), minlength=20)
+        distributions = several(row, eta)
+        assert drawn.shape == (500, len(distributions))
+        for distribution, values in zip(distributions, drawn.T, strict=True):
+            counts = np.bincount(np.minimum((20 * distribution(values)).astype(int), 19), minlength=20)
             assert chi2.sf(float(((counts - 25) ** 2 / 25).sum()), 19) > ALPHA / 10
 
 
@@ -363,5 +365,5 @@ def test_a_draw_far_in_a_tail_is_found() -> None:
 
     smallest = family.draw(eta, Fraction(1, 2**40), Extreme(0))[0]
     largest = family.draw(eta, Fraction(1, 2**40), Extreme((1 << 64) - 1))[0]
-    law = marginal(ROWS[0], eta)
-    assert float(smallest) < law.ppf(2.0**-60) < law.isf(2.0**-60) < float(largest) < 1
+    distribution = marginal(ROWS[0], eta)
+    assert float(smallest) < distribution.ppf(2.0**-60) < distribution.isf(2.0**-60) < float(largest) < 1

@@ -23,7 +23,7 @@ def noise(rate: float, low: int, high: int) -> np.ndarray:
     return math.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(low, high + 1)))
 
 
-def level_law(count: int, rate: float, tau: int, top: int) -> np.ndarray:
+def level_distribution(count: int, rate: float, tau: int, top: int) -> np.ndarray:
     """What is published of one level: nothing, or τ, τ + 1, …, top."""
     above = noise(rate, tau - count, top - count)
     return np.append(1 - math.exp(-rate * (tau - count)) / (1 + math.exp(-rate)), above) if count < tau else (
@@ -31,10 +31,10 @@ def level_law(count: int, rate: float, tau: int, top: int) -> np.ndarray:
     )  # fmt: skip
 
 
-def law(counts: tuple[int, ...], m: Sparse, top: int) -> np.ndarray:
+def distribution(counts: tuple[int, ...], m: Sparse, top: int) -> np.ndarray:
     """P of every output: an axis for each level, and one for the noisy number of all other records."""
     rate, rest_rate = float(m.level_epsilon), float(m.rest_epsilon)
-    each = [level_law(c, rate, m.threshold, top) for c in counts]
+    each = [level_distribution(c, rate, m.threshold, top) for c in counts]
     found = np.empty([len(p) for p in each] + [2 * top + 1])
     for at in product(*(range(len(p)) for p in each)):
         rest = sum(c for c, place in zip(counts, at, strict=True) if place == 0)
@@ -51,11 +51,13 @@ def test_the_loss_is_epsilon_over_all_neighbours(epsilon: str, k: int, false: st
     m = Sparse(Fraction(epsilon), k, Fraction(false))
     top = m.threshold + 6
     most = m.threshold + 1 if k == 2 else 2
-    laws = {c: law(c, m, top) for c in product(range(most + 2), repeat=k) if sum(c) <= most + 1}
+    distributions = {
+        c: distribution(c, m, top) for c in product(range(most + 2), repeat=k) if sum(c) <= most + 1
+    }
     worst = 0.0
-    for one, p in laws.items():
+    for one, p in distributions.items():
         for i in range(k):
-            q = laws.get(tuple(c + (j == i) for j, c in enumerate(one)))
+            q = distributions.get(tuple(c + (j == i) for j, c in enumerate(one)))
             if q is not None:
                 worst = max(worst, float(np.abs(np.log(p / q)).max()))
     assert worst <= float(m.epsilon) + 1e-9
@@ -97,7 +99,7 @@ def close(observed: float, trials: int, chance: float) -> bool:
 
 
 @pytest.mark.parametrize("epsilon", ["1", "1/3"])
-def test_draws_have_the_law_of_dense_noise_and_a_threshold(epsilon: str) -> None:
+def test_draws_have_the_distribution_of_dense_noise_and_a_threshold(epsilon: str) -> None:
     k, seed = 200_000, 11
     m = Sparse(Fraction(epsilon), k, Fraction(k, 20))
     tau, rate = m.threshold, float(m.level_epsilon)
@@ -112,7 +114,7 @@ def test_draws_have_the_law_of_dense_noise_and_a_threshold(epsilon: str) -> None
             [min(z, top) - tau + 1 for p, z in out.counts.items() if p in places], minlength=top - tau + 2
         ).astype(float)
         seen[0] = len(places) - seen.sum()
-        expected = level_law(count, rate, tau, top) * len(places)
+        expected = level_distribution(count, rate, tau, top) * len(places)
         expected[-1] = len(places) - expected[:-1].sum()  # the last one stands for all above
         enough = expected >= 5
         seen, expected = (
@@ -139,7 +141,7 @@ def test_small_datasets_one_by_one() -> None:
             at = [min(out.counts[i], top) - tau + 1 if i in out.counts else 0 for i in range(2)]
             seen[at[0], at[1]] += 1
             rests.append(out.rest - sum(c for i, c in enumerate(counts) if i not in out.counts))
-        each = [level_law(c, float(m.level_epsilon), tau, top) for c in counts]
+        each = [level_distribution(c, float(m.level_epsilon), tau, top) for c in counts]
         for p in each:
             p[-1] = 1 - p[:-1].sum()
         expected = np.outer(*each).ravel() * runs

@@ -3,7 +3,7 @@
 kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
 race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
 schemas, tables and requests. documents: such documents alone, each in two seconds.
-triples: the exact law of every mechanism over pairs of neighbours, by outcome.
+triples: the exact distribution of every mechanism over pairs of neighbours, by outcome.
 records: random tables with one record more, by every reader: no record changes what another counts as.
 soak: a studio and its ledger under eight clients, for so many minutes. crowded: releases from files beside
 busy processes, each compared with the truth.
@@ -496,7 +496,7 @@ def triples(part: int, wanted: int) -> Counter[str]:
 
     import discreet
     from conformance.cases import MECHANISMS
-    from conformance.oracle import law_matrix, neighbours
+    from conformance.oracle import distribution_matrix, neighbours
 
     rng, found = random.Random(f"triples {part}"), Counter[str]()
     warnings.simplefilter("ignore")
@@ -507,7 +507,7 @@ def triples(part: int, wanted: int) -> Counter[str]:
         prior = tuple(rng.choice((0.1, 0.5, 1.0, 2.0, 7.0, 40.0)) for _ in range(k))
         epsilon = Fraction(rng.randrange(5, 400), 100)
         m = discreet.mechanism(name, prior=prior, n=n, epsilon=epsilon, **options)
-        points, matrix = law_matrix(m)
+        points, matrix = distribution_matrix(m)
         index = {c: i for i, c in enumerate(points)}
         pairs = np.array([(index[c], index[d]) for c in points for d in neighbours(c)])
         for some in np.array_split(pairs, 1 + len(pairs) * matrix.shape[1] // 10**7):

@@ -27,7 +27,8 @@ DRAWS = 300
 
 
 def made_for(signed: np.ndarray, sampler: str, **changes: Any) -> DrawDesign:
-    """The design of one draw at (1, 10⁻⁶), used for many: a law is compared here, and nothing is released."""
+    """The design of one draw at (1, 10⁻⁶), used for many: a distribution is compared here, and nothing is
+    released."""
     make = draw_design if sampler == "langevin" else partial(exact_design, sampler=sampler)
     one = make(
         method="diffused",
@@ -47,8 +48,8 @@ def test_samplers_agree_on_real_rows(name: str) -> None:
     draws each: one test at ALPHA.
 
     The chain takes steps of a twentieth of 1/M until T·η·m = 6. The distance, over some thirty directions or
-    more, finds a law that is 1.2 times as wide; and with the package's own steps the variances are, on
-    average over the directions, within their stated bias.
+    more, finds a distribution that is 1.2 times as wide; and with the package's own steps the variances are,
+    on average over the directions, within their stated bias.
     """
     signed = load(name, None).train
     exact = draw(made_for(signed, "rejection"), signed, SeededNoise(1))
@@ -62,15 +63,15 @@ def test_samplers_agree_on_real_rows(name: str) -> None:
     center, _ = mode(signed, usual.weight, usual.precision, 1e-9)
     values, axes = np.linalg.eigh(hessian(signed, center, usual.weight, usual.precision))
 
-    def along(law: np.ndarray) -> np.ndarray:
-        parts = (law - center) @ axes * np.sqrt(values)
+    def along(distribution: np.ndarray) -> np.ndarray:
+        parts = (distribution - center) @ axes * np.sqrt(values)
         return np.vstack([parts.T, np.linalg.norm(parts, axis=1)])
 
     def least(one: np.ndarray, other: np.ndarray) -> float:
         return min(ks_2samp(a, b).pvalue for a, b in zip(along(one), along(other), strict=True))
 
-    laws, number = (exact, proximal, chain), 3 * (len(values) + 1)
-    p = min(least(laws[i], laws[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    distributions, number = (exact, proximal, chain), 3 * (len(values) + 1)
+    p = min(least(distributions[i], distributions[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
     print(f"{name}: {number} comparisons, smallest p {p:.3g}, times their number {p * number:.3g}")
     assert p * number > ALPHA
     assert least(exact, center + 1.2 * (chain - center)) * (len(values) + 1) < ALPHA

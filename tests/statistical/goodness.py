@@ -1,4 +1,4 @@
-"""Goodness of fit of drawn outputs against a claimed law, with one stated false-alarm rate."""
+"""Goodness of fit of drawn outputs against a claimed distribution, with one stated false-alarm rate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def chi_square(observed: np.ndarray, expected: np.ndarray) -> tuple[float, int]:
 def fit(
     drawn: Sequence[Sequence[int]] | np.ndarray, outputs: np.ndarray, probability: np.ndarray
 ) -> list[tuple[float, int]]:
-    """Chi-square of the joint law, then of each coordinate's marginal law."""
+    """Chi-square of the joint distribution, then of each coordinate's marginal distribution."""
     rows = np.asarray(drawn)
     low = np.minimum(rows.min(axis=0), outputs.min(axis=0))
     shape = tuple(int(top) for top in np.maximum(rows.max(axis=0), outputs.max(axis=0)) - low + 1)

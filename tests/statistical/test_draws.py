@@ -1,4 +1,4 @@
-"""The real sampler against the exact law: 10⁵ draws each, and the test notices 2 % in the scale."""
+"""The real sampler against the exact distribution: 10⁵ draws each, and the test notices 2 % in the scale."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spread(n: int, k: int) -> tuple[int, ...]:
 
 
 def one_fit(case: Case, n: int, factor: Fraction = Fraction(1)) -> list[tuple[float, int]]:
-    """The law that is claimed, and draws made with ε times ``factor``."""
+    """The distribution that is claimed, and draws made with ε times ``factor``."""
     claimed = case.build(n)
     used = type(claimed)(**{**claimed.parameters(), "epsilon": claimed.epsilon * factor})
     counts = spread(n, claimed.k)
@@ -60,7 +60,7 @@ EVERY_DAY = {"lshist"}
     "name",
     [name if name in EVERY_DAY else pytest.param(name, marks=pytest.mark.slow) for name in REPLACE_ONE],
 )
-def test_draws_match_the_law(name: str) -> None:
+def test_draws_match_the_distribution(name: str) -> None:
     cases = [case for case in cases_of(name, "0.8") if case.prior in ((7.0, 4.0), (1.0, 1.0, 1.0))]
     assert combined_p([one_fit(case, 12) for case in cases]) >= ALPHA
 
@@ -74,7 +74,7 @@ def test_a_scale_wrong_by_two_percent_is_noticed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2, 5, 8, 12))])
 @pytest.mark.parametrize("name", REPLACE_ONE)
-def test_draws_match_the_law_on_the_whole_grid(name: str, n: int) -> None:
+def test_draws_match_the_distribution_on_the_whole_grid(name: str, n: int) -> None:
     # The exponential mechanisms share one sampler: a few sizes of each are enough of it.
     if name in COUNT_MECHANISMS or n in (1, 3, 12):
         assert combined_p([one_fit(case, n) for case in cases_of(name, *EPSILONS)]) >= ALPHA

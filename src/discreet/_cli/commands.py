@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         schema=_schema,
         check=_check,
         audit=_audit,
-        law=_law,
+        law=_distribution,
         mechanisms=_mechanisms,
         version=show_version,
     )
@@ -375,7 +375,7 @@ def _audit_document(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _law(
+def _distribution(
     mechanism: Annotated[str, typer.Argument(help="Its name, as `discreet mechanisms` lists it.")],
     counts: Annotated[str, typer.Option(help="The counts, such as 4,4; not those of real people.")],
     prior: Prior,
@@ -395,7 +395,7 @@ def _law(
 
     Beside it stands lshist. It is for looking, with counts of your own: nothing is drawn or private.
     """
-    from discreet.planning.law import candidate_law
+    from discreet.planning.candidates import candidate_distribution
     from discreet.questions._text import OPTIONS, SERIES, WHOLES
 
     given = WHOLES.read(counts, "--counts")
@@ -408,9 +408,9 @@ def _law(
             epsilon=epsilon,
             **extra,
         )
-        found = candidate_law(m, given, as_printed=as_printed)
+        found = candidate_distribution(m, given, as_printed=as_printed)
         if plot is not None:
-            write_plot(picture(discreet.plots.law(found), plot))
+            write_plot(picture(discreet.plots.distribution(found), plot))
     table = found.table(rows)
     if as_json:
         print_json(found.to_dict())

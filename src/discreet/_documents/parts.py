@@ -119,7 +119,7 @@ class Series:
     """One density to draw, and beside it the plug-in density, the prior, or draws."""
 
     name: str
-    law: Any
+    distribution: Any
     plug_in: Any = None
     prior: Any = None
     draws: tuple[float, ...] = ()

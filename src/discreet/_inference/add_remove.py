@@ -21,12 +21,12 @@ from functools import cache, cached_property
 import numpy as np
 
 from discreet._numerics.cells import Cells, SumOfCells, distinct
-from discreet._numerics.counts import RisingLaw
+from discreet._numerics.counts import RisingDistribution
 from discreet._numerics.noises import Noise
 from discreet._numerics.summation import Sums
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions._beta_rows import BetaPart
-from discreet.distributions.law import RecordNumber
+from discreet.distributions.base import RecordNumber
 from discreet.distributions.noise_aware import UncertainShares
 from discreet.errors import InvalidInputError, TooLargeError
 
@@ -125,8 +125,8 @@ class AddRemovePosterior(UncertainShares):
         alpha = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.noisy.shape)
         scale = self.noise.scales(self.k)
         first, inverse, times = distinct(self.noisy, scale, alpha)
-        law = RisingLaw.of(alpha[first], math.inf)
-        return Cells(law, self.noise, self.noisy[first], scale[first]), times, inverse
+        distribution = RisingDistribution.of(alpha[first], math.inf)
+        return Cells(distribution, self.noise, self.noisy[first], scale[first]), times, inverse
 
     @cached_property
     def _posteriors(self) -> list[tuple[float, _Given]]:
@@ -137,8 +137,8 @@ class AddRemovePosterior(UncertainShares):
 
         @cache
         def _posterior_at(at: float) -> _Given:
-            law = RisingLaw.of(np.full(len(cells), math.exp(at)), math.inf)
-            return _Given(replace(cells, law=law), times, self.total_prior)
+            distribution = RisingDistribution.of(np.full(len(cells), math.exp(at)), math.inf)
+            return _Given(replace(cells, distribution=distribution), times, self.total_prior)
 
         low, high = math.log(self.prior.low), math.log(self.prior.high)
         nodes, _ = integrate(lambda at: _posterior_at(at).log_evidence, low, high)
@@ -147,9 +147,9 @@ class AddRemovePosterior(UncertainShares):
     @cached_property
     def total(self) -> RecordNumber:
         """The posterior of the number of records."""
-        laws = [(weight, *node.law()) for weight, _, node in self._nodes if weight > 1e-9]
-        probability = np.concatenate([weight * p for weight, _, p in laws])
-        return RecordNumber(np.concatenate([values for _, values, _ in laws]), probability)
+        distributions = [(weight, *node.distribution()) for weight, _, node in self._nodes if weight > 1e-9]
+        probability = np.concatenate([weight * p for weight, _, p in distributions])
+        return RecordNumber(np.concatenate([values for _, values, _ in distributions]), probability)
 
     @property
     def inverse(self) -> IntArray:
@@ -173,7 +173,7 @@ class AddRemovePosterior(UncertainShares):
     def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
         _, posterior, at = self._nodes[node]
         counts = np.empty((size, self.k), dtype=np.int64)
-        for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.laws(), strict=True)):
+        for row, (start, p) in enumerate(zip(at.sums.starts, at.sums.distributions(), strict=True)):
             columns = np.flatnonzero(self.inverse == row)
             uniform = rng.random((size, len(columns)))
             counts[:, columns] = int(start) + np.searchsorted(np.cumsum(p), uniform * p.sum(), side="right")
@@ -197,7 +197,7 @@ class _Node:
         after = np.pad(np.cumsum(cumulants[:, :0:-1], axis=1)[:, ::-1], ((0, 0), (0, 1)))
         return np.asarray(before + after + self.cumulants * (self.whole.times - 1))
 
-    def law(self) -> tuple[FloatArray, FloatArray]:
+    def distribution(self) -> tuple[FloatArray, FloatArray]:
         """Return equally spaced numbers of records and their probabilities, at the resolution of the
         transform.
         """
@@ -239,7 +239,8 @@ class _Node:
             sum(math.comb(j, i) * inner[i] * (-centre) ** (j - i) for i in range(j + 1)) / left / spread**j
             for j in range(len(inner))
         ]
-        # Next to nothing is left beyond the small values: its moments are rounding errors, any law will do.
+        # Next to nothing is left beyond the small values: its moments are rounding errors, any distribution
+        # will do.
         nothing = left < 1e-6
         normal = [math.prod(range(1, j, 2)) * (1 - j % 2) for j in range(len(inner))]
         centred = [np.where(nothing, usual, m) for usual, m in zip(normal, centred, strict=True)]
@@ -253,7 +254,7 @@ class _Given:
 
     def __init__(self, cells: Cells, times: FloatArray, total_prior: LogUniform) -> None:
         self._cells, self._times = cells, times
-        self.prior: FloatArray = cells.law.singularity[0]  # type: ignore[index]
+        self.prior: FloatArray = cells.distribution.singularity[0]  # type: ignore[index]
         self.strength = float(times @ self.prior)
         self._total_prior = total_prior
         self._listed: tuple[float, float, Cells, Sums] | None = None
@@ -272,7 +273,10 @@ class _Given:
         return -float(np.logaddexp(0.0, math.log(self.strength) - log_total))
 
     def _tilt_terms(self, tilt: float) -> Cells:
-        return replace(self._cells, law=self._cells.law.tilt(np.full(len(self._cells), tilt), math.inf)[0])
+        return replace(
+            self._cells,
+            distribution=self._cells.distribution.tilt(np.full(len(self._cells), tilt), math.inf)[0],
+        )
 
     def _at(self, tilt: float) -> tuple[Sums, FloatArray]:
         """Return the cells at a tilt, and the logarithms of their sums."""
@@ -348,7 +352,7 @@ def gauss_rule(
         for more in (0, 1)
     )
     # With H = LLᵀ the Jacobi matrix is L⁻¹ H' L⁻ᵀ: its eigenvalues are the nodes (Golub and Welsch 1969). A
-    # law on fewer points, or rounding, can leave H singular: the diagonal is raised until it is not.
+    # distribution on fewer points, or rounding, can leave H singular: the diagonal is raised until it is not.
     for ridge in (0.0, 1e-13, 1e-10, 1e-7, 1e-4, 1e-2, 1.0):
         try:
             lower = np.linalg.cholesky(hankel + ridge * hankel[..., -1:, -1:] * np.eye(number))

@@ -21,7 +21,7 @@ from discreet._inference._likelihoods.kinds import check_private
 from discreet._inference.add_remove import AddRemovePosterior, LogUniform, integrate
 from discreet._numerics.cells import GivenTotal
 from discreet._numerics.noises import DiscreteLaplace, Noise
-from discreet.distributions.law import RecordNumber
+from discreet.distributions.base import RecordNumber
 from discreet.distributions.noise_aware import Node, NoiseAware, TrueCounts, UncertainShares
 from discreet.errors import TooLargeError
 from discreet.mechanisms.base import Mechanism
@@ -57,14 +57,14 @@ def noise_aware(
         if abs(float(values.sum()) - mechanism.n) > _FARTHEST * math.sqrt(len(values)) * float(noise.scale):
             raise TooLargeError(f"noisy counts this far from n={mechanism.n} cannot come from its records")
         respondents = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
-        law: TrueCounts | Respondents = Respondents(respondents, noise, carried.values[-1])
+        distribution: TrueCounts | Respondents = Respondents(respondents, noise, carried.values[-1])
     else:
-        law = mechanism.true_counts(tuple(counts), noisy_counts)
-    if strength is not None and isinstance(law, GivenTotal | Respondents):
-        return MixedShares(_over(strength, law), mechanism.n)
-    if isinstance(law, Respondents):
-        return MixedShares(law.nodes, mechanism.n)
-    return NoiseAware(mechanism.prior, mechanism.n, law)
+        distribution = mechanism.true_counts(tuple(counts), noisy_counts)
+    if strength is not None and isinstance(distribution, GivenTotal | Respondents):
+        return MixedShares(_over(strength, distribution), mechanism.n)
+    if isinstance(distribution, Respondents):
+        return MixedShares(distribution.nodes, mechanism.n)
+    return NoiseAware(mechanism.prior, mechanism.n, distribution)
 
 
 class Respondents:
@@ -74,29 +74,31 @@ class Respondents:
     public total (``proofs/noise-aware.md``).
     """
 
-    def __init__(self, law: GivenTotal, noise: Noise, left_out: int) -> None:
-        self.law, self.noise, self.left_out = law, noise, left_out
-        self.inverse = law.inverse
+    def __init__(self, distribution: GivenTotal, noise: Noise, left_out: int) -> None:
+        self.distribution, self.noise, self.left_out = distribution, noise, left_out
+        self.inverse = distribution.inverse
 
     def under(self, prior: Sequence[float]) -> Respondents:
         """Return the same release under another prior."""
-        return Respondents(self.law.under(prior), self.noise, self.left_out)
+        return Respondents(self.distribution.under(prior), self.noise, self.left_out)
 
     @cached_property
     def scores(self) -> list[tuple[float, GivenTotal]]:
         """Equally spaced N with log P(z | N) up to a constant, without negligible ones."""
-        n, scale = self.law.n, self.noise.scale
+        n, scale = self.distribution.n, self.noise.scale
         step = max(1, min(int(float(scale) / 2), n // 24))
         middle = min(max(n - self.left_out, 0), n)
         scored: list[tuple[float, GivenTotal]] = []
         for numbers in (range(middle, -1, -step), range(middle + step, n + 1, step)):
             best = max((score for score, _ in scored), default=-math.inf)
             for number in numbers:
-                law = self.law.with_total(number)
+                distribution = self.distribution.with_total(number)
                 away = self.noise.log_prob(
                     *(np.array([float(v)]) for v in (self.left_out, n - number, scale))
                 )
-                scored.append((law.log_evidence + math.lgamma(number + 1) + float(away[0]), law))
+                scored.append(
+                    (distribution.log_evidence + math.lgamma(number + 1) + float(away[0]), distribution)
+                )
                 best = max(best, scored[-1][0])
                 if scored[-1][0] < best - _NEGLIGIBLE_NATS:  # log-concave: what lies beyond is less
                     break
@@ -111,19 +113,19 @@ class Respondents:
     def nodes(self) -> list[tuple[float, GivenTotal]]:
         """The probability of each non-negligible N, and the distribution of the true counts given it."""
         whole = self.log_evidence
-        return [(math.exp(score - whole), law) for score, law in self.scores]
+        return [(math.exp(score - whole), distribution) for score, distribution in self.scores]
 
 
-def _over(strength: LogUniform, law: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
+def _over(strength: LogUniform, distribution: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
     """Return the distribution of the true counts for each non-negligible parameter of a symmetric prior."""
 
     @cache
-    def _law_at(at: float) -> GivenTotal | Respondents:
-        return law.under([math.exp(at)] * len(law.inverse))
+    def _distribution_at(at: float) -> GivenTotal | Respondents:
+        return distribution.under([math.exp(at)] * len(distribution.inverse))
 
     low, high = math.log(strength.low), math.log(strength.high)
-    nodes, _ = integrate(lambda at: _law_at(at).log_evidence, low, high)
-    return [(weight * share, part) for at, weight in nodes for share, part in _law_at(at).nodes]
+    nodes, _ = integrate(lambda at: _distribution_at(at).log_evidence, low, high)
+    return [(weight * share, part) for at, weight in nodes for share, part in _distribution_at(at).nodes]
 
 
 class MixedShares(NoiseAware):
@@ -136,7 +138,9 @@ class MixedShares(NoiseAware):
     def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
         self.n: int = n
         self.nodes = [
-            Node(weight, law.prior[law.inverse], law.n, law) for weight, law in nodes if weight > 1e-9
+            Node(weight, distribution.prior[distribution.inverse], distribution.n, distribution)
+            for weight, distribution in nodes
+            if weight > 1e-9
         ]
         self.k = len(self.nodes[0].prior)
 

@@ -30,7 +30,7 @@ from discreet._numerics.neighbours import log_normalisers
 from discreet._numerics.noises import Noise
 from discreet._typing import FloatArray, IntArray
 from discreet.distributions._beta_rows import trim
-from discreet.distributions.law import as_draws, tails
+from discreet.distributions.base import as_draws, tails
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms.base import Mechanism, log_likelihood
 
@@ -322,7 +322,8 @@ class PooledPairs(Pooled):
         self._x = np.minimum(x, self.sizes[:, None])
         self._rest = np.maximum(self.sizes[:, None] - x, 0)
         self._dense: FloatArray | None = None
-        if len(np.unique(self.sizes)) == 1 and self._longest <= 20_000:  # one law of x serves all groups
+        # one distribution of x serves all groups
+        if len(np.unique(self.sizes)) == 1 and self._longest <= 20_000:
             self._dense = np.zeros((len(x), self._longest + 1))
             np.add.at(self._dense, (np.arange(len(x))[:, None], self._x), self._weight)
 
@@ -332,7 +333,7 @@ class PooledPairs(Pooled):
         normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
         return _log_rising(a, self._longest), _log_rising(b, self._longest), normaliser
 
-    def _law(self, log_kappa: float, logit: float) -> FloatArray:
+    def _distribution(self, log_kappa: float, logit: float) -> FloatArray:
         """Return P(z_g, x_g | κ, μ) over the window of each group, up to a constant."""
         first, second, normaliser = self._rising(log_kappa, logit)
         log_prior = first[self._x] + second[self._rest] - normaliser[:, None]
@@ -341,7 +342,7 @@ class PooledPairs(Pooled):
     def _log_group(self, log_kappa: float, logit: float) -> FloatArray:
         """Return log P(z_g | κ, μ) of each group, up to a constant."""
         if self._dense is None:
-            return np.asarray(np.log(self._law(log_kappa, logit).sum(axis=1)))
+            return np.asarray(np.log(self._distribution(log_kappa, logit).sum(axis=1)))
         first, second, normaliser = self._rising(log_kappa, logit)
         return np.asarray(np.log(self._dense @ np.exp(first + second[::-1] - normaliser[0])))
 
@@ -391,12 +392,12 @@ class PooledPairs(Pooled):
         means, deviations = [], []
         for node in nodes[order[np.searchsorted(np.cumsum(weight[order]), [0.05, 0.5, 0.95])]]:
             a, b = _parameters(*node)
-            law = self._law(*node)
-            law /= law.sum(axis=1, keepdims=True)
+            distribution = self._distribution(*node)
+            distribution /= distribution.sum(axis=1, keepdims=True)
             centre = digamma(a + self._x) - digamma(b + self._rest)
             spread = polygamma(1, a + self._x) + polygamma(1, b + self._rest)
-            means.append((law * centre).sum(axis=1))
-            square = (law * (spread + (centre - means[-1][:, None]) ** 2)).sum(axis=1)
+            means.append((distribution * centre).sum(axis=1))
+            square = (distribution * (spread + (centre - means[-1][:, None]) ** 2)).sum(axis=1)
             deviations.append(np.sqrt(square))
         mean, least = np.mean(means, axis=0)[:, None], np.min(deviations, axis=0)[:, None]
         hyper = math.sqrt(float(weight @ (nodes[:, 1] - weight @ nodes[:, 1]) ** 2))
@@ -456,9 +457,9 @@ class PooledPairs(Pooled):
         nodes, weight, _ = self._nodes
         draws: list[FloatArray] = []
         for node, times in zip(nodes, rng.multinomial(number, weight), strict=True):
-            (a, b), law = _parameters(*node), self._law(*node)
+            (a, b), distribution = _parameters(*node), self._distribution(*node)
             for _ in range(times):
-                x = self._x[np.arange(len(law)), _chosen(law, rng)]
+                x = self._x[np.arange(len(distribution)), _chosen(distribution, rng)]
                 draws.append(rng.beta(a + x, b + self.sizes - x))
         first = rng.permutation(np.reshape(draws, (number, len(self.sizes))))
         return np.stack([first, 1 - first], axis=2)

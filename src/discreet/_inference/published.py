@@ -204,16 +204,16 @@ def noisy_counts(
             value=str(values),
         )
     array = as_values(values, gaps=True)
-    law = as_noise(noise, table)
+    distribution = as_noise(noise, table)
     if rounded is not False:
-        law = _round(law, rounded)
-    law, array = _censor(law, array, clamped, suppressed_below)
-    law.check(array)
+        distribution = _round(distribution, rounded)
+    distribution, array = _censor(distribution, array, clamped, suppressed_below)
+    distribution.check(array)
     names = tuple(range(len(array))) if levels is None else tuple(levels)
     if len(names) != len(array):
         raise InvalidInputError(f"levels has {len(names)} entries for {len(array)} values")
     size = None if total is None else as_integer(total, "total")
-    published = Published(array, law, size, names)
+    published = Published(array, distribution, size, names)
     published.likelihood()  # refuses scales, totals and values that do not fit together
     return published
 
@@ -309,7 +309,7 @@ def _of_opendp(measurement: Any) -> noises.Noise:
     )
 
 
-def _round(law: noises.Noise, rounded: Any) -> noises.Noise:
+def _round(distribution: noises.Noise, rounded: Any) -> noises.Noise:
     if rounded is not True:
         raise InvalidInputError(
             ": values rounded to other than whole numbers are not modelled; "
@@ -317,13 +317,13 @@ def _round(law: noises.Noise, rounded: Any) -> noises.Noise:
             parameter="rounded",
             value=rounded,
         )
-    if law.integer:
-        return law
-    return _ROUNDED[type(law)](law.scale)
+    if distribution.integer:
+        return distribution
+    return _ROUNDED[type(distribution)](distribution.scale)
 
 
 def _censor(
-    law: noises.Noise, values: FloatArray, clamped: Any, below: Any
+    distribution: noises.Noise, values: FloatArray, clamped: Any, below: Any
 ) -> tuple[noises.Noise, FloatArray]:
     """Return the noise with the given clipping and rounding, and the values with gaps filled."""
     low, high = -math.inf, math.inf
@@ -346,7 +346,7 @@ def _censor(
             raise InvalidInputError(
                 "must be a number, such as 10", parameter="suppressed_below", value=below
             ) from None
-        low = max(low, math.ceil(edge) - 1 if law.integer else edge)
+        low = max(low, math.ceil(edge) - 1 if distribution.integer else edge)
         if np.any(values[~gaps] < edge):
             raise InvalidInputError(
                 f"values must be at least suppressed_below={below!r}, or missing; some are smaller"
@@ -358,12 +358,12 @@ def _censor(
             "leave the cell out"
         )
     if math.isinf(low) and math.isinf(high):
-        return law, values
-    if law.together:
+        return distribution, values
+    if distribution.together:
         raise InvalidInputError(
             "noise that sums to zero cannot be modelled after clamping or suppression; use the raw values"
         )
-    return noises.Clamped(law, low, high), values
+    return noises.Clamped(distribution, low, high), values
 
 
 def _table(source: Any) -> Any:

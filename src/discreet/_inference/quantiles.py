@@ -26,7 +26,7 @@ from discreet._inference.polya_tree import Message, PolyaTree, Together, slopes_
 from discreet._numerics.noises import Noise
 from discreet._text import align_columns
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.law import as_draws, tails
+from discreet.distributions.base import as_draws, tails
 from discreet.errors import InvalidInputError, TooLargeError
 
 _HALVINGS_OF_A_BIN = 4  # how often a bin is halved below the counted bins
@@ -186,7 +186,7 @@ class BinnedDistribution:
     counts
         Noisy counts: of the bins in their order, then of the atoms.
     noise
-        The law of the noise; lattice noise needs ``n``.
+        The distribution of the noise; lattice noise needs ``n``.
     n
         The number of records, all that were counted, where it is public.
     apart
@@ -216,7 +216,7 @@ class BinnedDistribution:
         ends = np.cumsum([0, len(bins.intervals), len(bins.atoms)]).tolist()
         groups = [range(*pair) for pair in pairwise(ends) if pair[0] < pair[1]]
         groups += [range(i, i + 1) for i in range(len(bins), len(z))]
-        self._law = trees_together(z, groups, noise, n, total_prior)
+        self._distribution = trees_together(z, groups, noise, n, total_prior)
         self._placed = len(groups) - len(apart)
         atoms = np.asarray(bins.atoms, dtype=np.float64)
         self._low = np.append([low for low, _ in bins.intervals], atoms)
@@ -229,7 +229,7 @@ class BinnedDistribution:
         key = (size, seed)
         if seed is None or key not in self._drawn:
             rng = np.random.default_rng(seed)
-            parts = self._law.draw(as_draws(size, len(self.bins)), rng)[: self._placed]
+            parts = self._distribution.draw(as_draws(size, len(self.bins)), rng)[: self._placed]
             share = np.concatenate([group_share[:, None] * cells for group_share, cells, _ in parts], axis=1)
             share = share[:, self._order] / share.sum(axis=1, keepdims=True)
             state = np.concatenate([states for _, _, states in parts], axis=1)[:, self._order]

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from discreet._randomness.entropy import SeededEntropy
 from discreet._typing import FloatArray
-from discreet.distributions.law import RecordNumber, tails
+from discreet.distributions.base import RecordNumber, tails
 from discreet.errors import TooLargeError
 from discreet.mechanisms.sparse import Sparse
 
@@ -134,13 +134,13 @@ class SparsePosterior:
         near = np.where(x >= 1, np.exp(-rate * np.abs(x - z[:, None])), 0.0) * step
         log_x = np.log(np.maximum(x, 1.0))
         powers = np.stack([(near * np.exp(-s * log_x)).sum(axis=1) for s in _POWER_LAW_SLOPES])
-        law = np.zeros_like(x)
+        distribution = np.zeros_like(x)
         for s, power, filled in zip(
             _POWER_LAW_SLOPES, powers, self._nonempty_probabilities(powers), strict=True
         ):
-            law += (filled / power)[:, None] * near * np.exp(-s * log_x)
+            distribution += (filled / power)[:, None] * near * np.exp(-s * log_x)
         values = np.concatenate([np.zeros((len(z), 1)), x], axis=1)
-        probability = np.concatenate([1 - law.sum(axis=1, keepdims=True), law], axis=1)
+        probability = np.concatenate([1 - distribution.sum(axis=1, keepdims=True), distribution], axis=1)
         mean = (probability * values).sum(axis=1)
         spread = (probability * (values - mean[:, None]) ** 2).sum(axis=1)
         return _Levels(values, probability, mean, np.sqrt(np.maximum(spread, 0.0)))

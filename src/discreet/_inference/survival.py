@@ -25,7 +25,7 @@ from discreet._inference.add_remove import LogUniform
 from discreet._inference.quantiles import DRAWS, Bins, trees_together
 from discreet._numerics.noises import Noise
 from discreet._typing import FloatArray
-from discreet.distributions.law import as_draws, tails
+from discreet.distributions.base import as_draws, tails
 from discreet.errors import InvalidInputError
 
 _SMALLEST = 1e-300
@@ -62,12 +62,14 @@ class SurvivalPosterior:
         ranges += [range(i, i + 1) for i in range(2 * groups * k, len(z))]
         self.groups = groups
         self._cells, self._noise, self._n = cells, noise, n
-        self._law = trees_together(z, ranges, noise, n, total_prior)
+        self._distribution = trees_together(z, ranges, noise, n, total_prior)
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> SurvivalDraws:
         """Draw the curves of all groups together."""
         rng = np.random.default_rng(seed)
-        parts = self._law.draw(as_draws(size, 2 * self.groups * len(self.bins)), rng)[: 2 * self.groups]
+        parts = self._distribution.draw(as_draws(size, 2 * self.groups * len(self.bins)), rng)[
+            : 2 * self.groups
+        ]
         shares = np.stack([share[:, None] * cells for share, cells, _ in parts], axis=1)
         shares = shares.reshape(size, self.groups, 2, -1)
         return SurvivalDraws(self.bins, shares[:, :, 1], shares[:, :, 0])

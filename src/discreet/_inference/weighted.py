@@ -134,7 +134,8 @@ def draw_positive(
 def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> FloatArray:
     """Draw non-negative totals from the noise distribution; prior: their shares and their sum are uniform.
 
-    A uniform law of the shares has a density of (ΣS)^{1−k} for the totals, here e^{−τ ΣS} with τ = (k−1)/ΣS.
+    A uniform distribution of the shares has a density of (ΣS)^{1−k} for the totals, here e^{−τ ΣS} with τ =
+    (k−1)/ΣS.
     """
     k = len(noisy.totals)
     chance = rng.random((size, k)) * (1 - 2e-16) + 1e-16
@@ -150,8 +151,8 @@ def _draw_variances(
 ) -> FloatArray:
     """Draw linearised variances from the noise within their bounds; prior: deviations are uniform."""
     entries = len(noisy.squares)
-    law = rng.normal if noisy.gaussian else rng.laplace
-    pool = noisy.spread(law(0.0, noisy.square_scale, (_POOL, entries)))
+    distribution = rng.normal if noisy.gaussian else rng.laplace
+    pool = noisy.spread(distribution(0.0, noisy.square_scale, (_POOL, entries)))
     seen = noisy.spread(noisy.squares)
     drawn = np.empty_like(p)
     tries = int(np.clip(_TRIES // p.shape[1], 16, 64))

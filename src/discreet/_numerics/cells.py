@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._numerics.count_vectors import Saddle, Separable, Window
-from discreet._numerics.counts import CountLaw, RisingLaw
+from discreet._numerics.counts import CountDistribution, RisingDistribution
 from discreet._numerics.noises import Noise
 from discreet._numerics.summation import TAIL, Panels, Sums, cut, draw
 from discreet._typing import FloatArray, IntArray
@@ -36,7 +36,7 @@ Ratio = Callable[[FloatArray, FloatArray], FloatArray]
 """f(x) − f(at), elementwise."""
 
 _ALL = slice(None)
-_GRADED_TAIL = TAIL + 20  # a law that is not log-concave may have its mass far from its largest term
+_GRADED_TAIL = TAIL + 20  # a distribution that is not log-concave may have its mass far from its largest term
 _LARGEST_TILT_NATS = 5.0  # a window is reused for tilts that change its weights by up to this
 _ALIAS_NATS = 45.0  # how far below the largest term the aliased terms are
 _NEGLIGIBLE_TRANSFORM = 1e-18  # characteristic functions below this are taken for zero
@@ -92,9 +92,9 @@ def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: 
 
 @dataclass(frozen=True)
 class Cells:
-    """Laws of true counts, and what was published of them, one entry a cell."""
+    """Distributions of true counts, and what was published of them, one entry a cell."""
 
-    law: CountLaw
+    distribution: CountDistribution
     noise: Noise
     z: FloatArray
     scale: FloatArray
@@ -104,10 +104,10 @@ class Cells:
 
     def _relative(self, x: FloatArray, at: FloatArray, which: IntArray | slice = _ALL) -> FloatArray:
         """log of the term at x over that at another count."""
-        law = self.law if which is _ALL else self.law.at(which)  # type: ignore[arg-type]
+        distribution = self.distribution if which is _ALL else self.distribution.at(which)  # type: ignore[arg-type]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             ratio = self.noise.relative(self.z[which], x, at, self.scale[which])
-            return np.asarray(law.relative(x, at) + ratio)
+            return np.asarray(distribution.relative(x, at) + ratio)
 
     def terms(self, x: FloatArray, which: IntArray) -> FloatArray:
         """log P(x)·P(z | x), less :attr:`height`."""
@@ -117,19 +117,20 @@ class Cells:
     def height(self) -> FloatArray:
         """log P(x)·P(z | x) at the top of each cell's window."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return self.law.log_prob(self.top) + self.noise.log_prob(self.z, self.top, self.scale)
+            return self.distribution.log_prob(self.top) + self.noise.log_prob(self.z, self.top, self.scale)
 
     @cached_property
     def top(self) -> FloatArray:
         """The count with the largest term, or one near it."""
-        upper, zero = self.law.upper, np.zeros(len(self))
+        upper, zero = self.distribution.upper, np.zeros(len(self))
         peak = np.clip(self.noise.peak(self.z, self.scale), zero, upper)
-        mode = np.clip(self.law.mode, zero, upper)
-        if self.law.singularity is None:
+        mode = np.clip(self.distribution.mode, zero, upper)
+        if self.distribution.singularity is None:
             return climb(self._relative, mode, peak)
-        a, log_q = self.law.singularity
+        a, log_q = self.distribution.singularity
 
-        def straight(x: FloatArray, at: FloatArray) -> FloatArray:  # concave where the law itself is not
+        # concave where the distribution itself is not
+        def straight(x: FloatArray, at: FloatArray) -> FloatArray:
             return np.asarray((x - at) * log_q + self.noise.relative(self.z, x, at, self.scale))
 
         concave = a >= 1
@@ -142,9 +143,9 @@ class Cells:
     @cached_property
     def _floor(self) -> FloatArray | float:
         """Return how far below the largest term the others still matter."""
-        if self.law.singularity is None:
+        if self.distribution.singularity is None:
             return -TAIL
-        tail = np.where(self.law.singularity[0] < 1, _GRADED_TAIL, TAIL)
+        tail = np.where(self.distribution.singularity[0] < 1, _GRADED_TAIL, TAIL)
         return np.fmax(0.0, self._relative(np.zeros(len(self)), self.top)) - tail
 
     @cached_property
@@ -152,16 +153,16 @@ class Cells:
         """The first count of each cell that matters."""
         zero = np.zeros(len(self))
         low = descend(self._relative, self.top, self._floor, zero)
-        if self.law.singularity is None:
+        if self.distribution.singularity is None:
             return low
-        # Below 1 the law rises again towards 0, where it may matter.
+        # Below 1 the distribution rises again towards 0, where it may matter.
         matters = self._relative(zero, self.top) >= self._floor
-        return np.where((self.law.singularity[0] < 1) & matters, zero, low)
+        return np.where((self.distribution.singularity[0] < 1) & matters, zero, low)
 
     @cached_property
     def last(self) -> FloatArray:
         """The last one."""
-        return descend(self._relative, self.top, self._floor, self.law.upper)
+        return descend(self._relative, self.top, self._floor, self.distribution.upper)
 
     @property
     def extent(self) -> FloatArray:
@@ -172,7 +173,7 @@ class Cells:
     def panels(self) -> Panels:
         """The windows, cut at the breaks of the noise."""
         breaks, low, high = self.noise.breaks(self.z), self.first, self.last
-        graded = self.law.singularity is not None
+        graded = self.distribution.singularity is not None
         if graded:
             breaks = [*breaks, self.top + 1]
             low = np.where(low < high - low, 0.0, low)  # nearer to the singularity than panels resolve
@@ -238,7 +239,8 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class SumOfCells:
-    """Rows of ``width`` independent cells, of which the i-th occurs ``times[i]`` times: the law of their sum.
+    """Rows of ``width`` independent cells, of which the i-th occurs ``times[i]`` times: the distribution of
+    their sum.
 
     Found from the characteristic functions of the cells at frequencies 2πj/M, so that P(S ≡ v mod M) comes
     out; M is such that Chernoff's bound leaves less than e^{−45} of the mass at a distance of M from v. The
@@ -349,7 +351,7 @@ class SumOfCells:
 class Constrained:
     """Rows of cells (draws of parameters, say) whose true counts sum to ``total`` in each.
 
-    With ``whole`` every whole number of the windows is listed, as :meth:`laws` needs it.
+    With ``whole`` every whole number of the windows is listed, as :meth:`distributions` needs it.
     """
 
     cells: Cells
@@ -370,8 +372,14 @@ class Constrained:
         while True:
             moved = saddle.s - cut_at
             if np.any(np.abs(moved) * cells.extent.reshape(rows, width).max(axis=1) > _LARGEST_TILT_NATS):
-                law, constant = self.cells.law.tilt(np.repeat(saddle.s, width), float(self.total))
-                cells, cut_at, moved = replace(self.cells, law=law), saddle.s, np.zeros(rows)
+                distribution, constant = self.cells.distribution.tilt(
+                    np.repeat(saddle.s, width), float(self.total)
+                )
+                cells, cut_at, moved = (
+                    replace(self.cells, distribution=distribution),
+                    saddle.s,
+                    np.zeros(rows),
+                )
                 listed = cells.all_terms(self.whole)
             sums = SumOfCells(listed.tilt(np.repeat(moved, width)), self.times)
             off = sums.around - self.total + sums.by_row(sums.sums.offset)
@@ -422,7 +430,10 @@ class Constrained:
     def _separable(self) -> list[Separable]:
         """The tilted cells of each row, under the constraint."""
         listed, width = self.whole_terms, len(self.times)
-        windows = [Window(int(low), law) for low, law in zip(listed.starts, listed.laws(), strict=True)]
+        windows = [
+            Window(int(low), distribution)
+            for low, distribution in zip(listed.starts, listed.distributions(), strict=True)
+        ]
         result = []
         for row in range(len(self)):
             row_windows = zip(windows[row * width : (row + 1) * width], self.times, strict=True)
@@ -434,7 +445,7 @@ class Constrained:
         """log Σ over true counts of that total, of each row."""
         _, log_scale, sums = self._saddle
         if self._convolve is not None:
-            return np.asarray(log_scale + [law.log_normaliser for law in self._convolve])
+            return np.asarray(log_scale + [distribution.log_normaliser for distribution in self._convolve])
         hit, phase, turned = np.ones(len(self)), self._phase, np.ones(len(self), dtype=np.complex128)
         for _, live, transforms in sums.waves(self._period):
             turned = turned * phase
@@ -461,8 +472,8 @@ class Constrained:
         """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
         if self._convolve is not None:
             means = [np.empty(len(self.cells)) for _ in statistics]
-            laws = (law for row in self._convolve for law in row.marginals())
-            for i, (low, p) in enumerate(laws):
+            distributions = (distribution for row in self._convolve for distribution in row.marginals())
+            for i, (low, p) in enumerate(distributions):
                 x, which = low + np.arange(float(len(p))), np.full(len(p), i)
                 for mean, statistic in zip(means, statistics, strict=True):
                     mean[i] = p @ statistic(x, which)
@@ -477,18 +488,20 @@ class Constrained:
             result.append(centre + sums.sum(share * (values - centre[sums.local][:, None])))
         return result
 
-    def laws(self) -> list[tuple[int, FloatArray]]:
+    def distributions(self) -> list[tuple[int, FloatArray]]:
         """For each cell of one row (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]; ``whole``."""
         if self._convolve is not None:
             marginals = self._convolve[0].marginals()
             return [marginals[int(first)] for first in np.cumsum(self.times) - self.times]
         sums = self._saddle[2].sums
-        laws = sums.laws(np.maximum(self._joint, 0.0))
-        return [(int(start), law) for start, law in zip(sums.starts, laws, strict=True)]
+        distributions = sums.distributions(np.maximum(self._joint, 0.0))
+        return [
+            (int(start), distribution) for start, distribution in zip(sums.starts, distributions, strict=True)
+        ]
 
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
         """``size`` vectors of true counts for each row, shape (rows, size, cells)."""
-        return np.stack([law.sample(size, rng) for law in self._separable])
+        return np.stack([distribution.sample(size, rng) for distribution in self._separable])
 
 
 class GivenTotal:
@@ -503,8 +516,8 @@ class GivenTotal:
         self.n, self.strength = n, math.fsum(alpha)
         self.prior = alpha[first]
         """Of each distinct level."""
-        cells = Cells(RisingLaw.of(alpha[first], n), noise, z[first], scale[first])
-        self._law = Constrained(cells, times, n, whole=True)
+        cells = Cells(RisingDistribution.of(alpha[first], n), noise, z[first], scale[first])
+        self._distribution = Constrained(cells, times, n, whole=True)
 
     def under(self, prior: Sequence[float]) -> GivenTotal:
         """The same under another prior."""
@@ -516,13 +529,13 @@ class GivenTotal:
 
     def check(self) -> None:
         """Raise TooLargeError where too many counts are possible."""
-        self._law.check()
+        self._distribution.check()
 
     @cached_property
     def log_evidence(self) -> float:
         """log P(z), up to what does not depend on the prior."""
         prior = math.lgamma(self.strength) - math.lgamma(self.strength + self.n)
-        return float(self._law.log_prob()[0]) + prior
+        return float(self._distribution.log_prob()[0]) + prior
 
     @property
     def nodes(self) -> list[tuple[float, GivenTotal]]:
@@ -532,7 +545,7 @@ class GivenTotal:
     @cached_property
     def distinct_marginals(self) -> list[tuple[int, FloatArray]]:
         """For each distinct level (start, p): P(xᵢ = start + j | z) = p[j]."""
-        return self._law.laws()
+        return self._distribution.distributions()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
         """The same for each level."""
@@ -546,7 +559,7 @@ class GivenTotal:
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw true counts jointly, of shape (size, k)."""
         draws = np.empty((size, len(self.inverse)), dtype=np.int64)
-        draws[:, np.argsort(self.inverse, kind="stable")] = self._law.draw(size, rng)[0]
+        draws[:, np.argsort(self.inverse, kind="stable")] = self._distribution.draw(size, rng)[0]
         return draws
 
 

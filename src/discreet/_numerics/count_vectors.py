@@ -90,13 +90,13 @@ class Separable:
             raise InvalidInputError(f"total={total} cannot be reached by the given windows")
         theta = _saddle_point(arrays, left)
         if sum(map(len, arrays)) > _SHORT_WINDOWS:
-            law = cls._tilt(arrays, left, starts, theta, _DROPPED_MASS)
-            if law._hit > 0 and law.truncation < 1e-10:
-                return law
-        law = cls._tilt(arrays, left, starts, theta, 0.0)
-        if law._hit <= 0:
+            distribution = cls._tilt(arrays, left, starts, theta, _DROPPED_MASS)
+            if distribution._hit > 0 and distribution.truncation < 1e-10:
+                return distribution
+        distribution = cls._tilt(arrays, left, starts, theta, 0.0)
+        if distribution._hit <= 0:
             raise InvalidInputError(f"total={total} has no weight within the range of floating point numbers")
-        return law
+        return distribution
 
     @classmethod
     def _tilt(
@@ -121,7 +121,8 @@ class Separable:
         return len(self.tilted)
 
     def _suffixes(self, order: Sequence[int], last: int) -> list[Window]:
-        """The laws of the sums of the last, the last but one, …, coordinates in that order, longest first."""
+        """The distributions of the sums of the last, the last but one, …, coordinates in that order, longest
+        first."""
         tables = [Window(0, np.ones(1))]
         low, high = (sum(getattr(w, end) for w in self.tilted) for end in ("low", "high"))
         after_low = after_high = 0
@@ -135,7 +136,8 @@ class Separable:
 
     @cached_property
     def _suffix(self) -> list[Window]:
-        """_suffix[i]: law of the sum of coordinates i, …, k − 1; _suffix[k] is the point mass at 0."""
+        """_suffix[i]: distribution of the sum of coordinates i, …, k − 1; _suffix[k] is the point mass at
+        0."""
         return self._suffixes(range(self.k), self.k)
 
     @cached_property
@@ -149,7 +151,7 @@ class Separable:
 
     @property
     def truncation(self) -> float:
-        """Bound on the total variation distance to the law without dropped entries."""
+        """Bound on the total variation distance to the distribution without dropped entries."""
         return 2 * self.dropped / self._hit
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
@@ -171,8 +173,8 @@ class Separable:
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """``size`` draws, shape (size, k), by floats from a seeded generator: for planning, not private.
 
-        All but the last coordinates are drawn from their tilted laws and kept with probability ∝ P(the last
-        ones make up the rest); the last are then drawn given their sum, one after the other.
+        All but the last coordinates are drawn from their tilted distributions and kept with probability ∝
+        P(the last ones make up the rest); the last are then drawn given their sum, one after the other.
         """
         order, suffix = list(range(self.k)), self._suffix if self.k <= _COORDINATES_GIVEN_SUM else None
         if suffix is None:

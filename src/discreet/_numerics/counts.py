@@ -1,4 +1,5 @@
-"""Laws of one true count, at whole numbers and between them: PoissonCells, Binomial, negative binomial.
+"""Distributions of one true count, at whole numbers and between them: PoissonCells, Binomial, negative
+binomial.
 
 Written as deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, −D(x, λ) − s(x) none.
 ``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``. Where P(x) itself is tiny, ratios
@@ -50,7 +51,7 @@ def _log_rising(a: FloatArray, x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class CountLaw(ABC):
+class CountDistribution(ABC):
     """P(x) or a weight W(x) for each of many cells; the fields are arrays with one entry a cell."""
 
     @abstractmethod
@@ -76,16 +77,16 @@ class CountLaw(ABC):
         return None
 
     @abstractmethod
-    def tilt(self, s: FloatArray, limit: float) -> tuple[CountLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[CountDistribution, FloatArray]:
         """(L, c) with P(x)e^{sx} = e^c L(x) for x up to ``limit`` at least."""
 
     def at(self, which: IntArray) -> Self:
-        """The laws of the cells numbered ``which``."""
+        """The distributions of the cells numbered ``which``."""
         return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
 @dataclass(frozen=True)
-class PoissonLaw(CountLaw):
+class PoissonDistribution(CountDistribution):
     rate: FloatArray
 
     def log_prob(self, x: FloatArray) -> FloatArray:
@@ -99,12 +100,12 @@ class PoissonLaw(CountLaw):
     def mode(self) -> FloatArray:
         return np.floor(self.rate)
 
-    def tilt(self, s: FloatArray, limit: float) -> tuple[PoissonLaw, FloatArray]:
-        return PoissonLaw(self.rate * np.exp(s)), self.rate * np.expm1(s)
+    def tilt(self, s: FloatArray, limit: float) -> tuple[PoissonDistribution, FloatArray]:
+        return PoissonDistribution(self.rate * np.exp(s)), self.rate * np.expm1(s)
 
 
 @dataclass(frozen=True)
-class BinomialLaw(CountLaw):
+class BinomialDistribution(CountDistribution):
     size: FloatArray
     prob: FloatArray
     complement: FloatArray
@@ -133,15 +134,15 @@ class BinomialLaw(CountLaw):
     def upper(self) -> FloatArray:
         return self.size
 
-    def tilt(self, s: FloatArray, limit: float) -> tuple[BinomialLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[BinomialDistribution, FloatArray]:
         raised = self.prob * np.exp(s)
         total = self.complement + raised
         log_total = np.log1p(self.prob * np.expm1(s))
-        return BinomialLaw(self.size, raised / total, self.complement / total), self.size * log_total
+        return BinomialDistribution(self.size, raised / total, self.complement / total), self.size * log_total
 
 
 @dataclass(frozen=True)
-class RisingLaw(CountLaw):
+class RisingDistribution(CountDistribution):
     """The weight e^c·Γ(a+x)/(Γ(a)x!)·e^{x log q} on 0, …, limit; q may be 1 and more where noise bounds it.
 
     The cells of a Dirichlet-multinomial are these given their total; a negative binomial is normalised.
@@ -153,13 +154,13 @@ class RisingLaw(CountLaw):
     constant: FloatArray
 
     @classmethod
-    def of(cls, a: FloatArray, limit: float) -> RisingLaw:
+    def of(cls, a: FloatArray, limit: float) -> RisingDistribution:
         """Weights Γ(a+x)/(Γ(a)x!) up to a limit."""
         zero = np.zeros_like(a)
         return cls(a, zero, np.full_like(a, limit), zero)
 
     @classmethod
-    def negative_binomial(cls, mean: FloatArray, dispersion: FloatArray) -> RisingLaw:
+    def negative_binomial(cls, mean: FloatArray, dispersion: FloatArray) -> RisingDistribution:
         """Variance mean + mean²/dispersion."""
         with np.errstate(divide="ignore"):
             log_q = -np.log1p(dispersion / mean)
@@ -199,6 +200,6 @@ class RisingLaw(CountLaw):
     def singularity(self) -> tuple[FloatArray, FloatArray]:
         return self.a, self.log_q
 
-    def tilt(self, s: FloatArray, limit: float) -> tuple[RisingLaw, FloatArray]:
+    def tilt(self, s: FloatArray, limit: float) -> tuple[RisingDistribution, FloatArray]:
         zero = np.zeros_like(self.a)
-        return RisingLaw(self.a, self.log_q + s, np.minimum(self.limit, limit), zero), self.constant
+        return RisingDistribution(self.a, self.log_q + s, np.minimum(self.limit, limit), zero), self.constant

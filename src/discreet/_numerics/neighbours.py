@@ -1,4 +1,5 @@
-"""All pairs of neighbouring datasets of n records over k levels, and the losses of laws over them."""
+"""All pairs of neighbouring datasets of n records over k levels, and the losses of distributions over
+them."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def log_normalisers(log_weights: FloatArray) -> FloatArray:
     return np.asarray(peak[..., 0] + np.log(np.exp(log_weights - peak).sum(axis=-1)), dtype=np.float64)
 
 
-def exponential_laws(distance: FloatArray, rates: FloatArray) -> FloatArray:
+def exponential_distributions(distance: FloatArray, rates: FloatArray) -> FloatArray:
     """log P(b|x) = −rate(x)·H(x, b) less its normaliser, a row for each x; overwrites ``distance``."""
     distance *= -rates[:, None]
     for part in np.array_split(distance, max(1, distance.size >> 19)):
@@ -57,7 +58,7 @@ def exponential_laws(distance: FloatArray, rates: FloatArray) -> FloatArray:
     return distance
 
 
-class ExponentialLaws:
+class ExponentialDistributions:
     """P(b|x) ∝ exp(−strength·sharpness(x)·distance(x, b)) for all datasets x and candidates b at once.
 
     ``pairs`` holds the indices of neighbours; ``distance`` is overwritten.
@@ -105,7 +106,7 @@ class ExponentialLaws:
         return np.array_split(self.pairs, max(1, len(self.pairs) * len(self._exponent) >> 21))
 
 
-class HellingerLaws(ExponentialLaws):
+class HellingerDistributions(ExponentialDistributions):
     """Output distributions of the exponential mechanism of the Hellinger distance."""
 
     def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:

@@ -1,4 +1,5 @@
-"""Laws of a published value given the true count: what was added, and what was done to it afterwards.
+"""Distributions of a published value given the true count: what was added, and what was done to it
+afterwards.
 
 Every noise is written as log P(z | x) for real x between whole numbers too, smooth apart from the named
 breaks, so that sums over x can be taken by panels. ``scale`` is one number or one a cell, and each class says
@@ -173,8 +174,8 @@ class LatticeNoise(_Kinked):
         return -cells * math.log(math.tanh(rate)) + log_chance_of_zero(rate, cells)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """A − B: A geometric, kept with probability p(ΣA)/max p, p(m) ∝ C(m+k−1, k−1)·e^{−m/b} the law of ΣA;
-        B a uniform composition of ΣA."""
+        """A − B: A geometric, kept with probability p(ΣA)/max p, p(m) ∝ C(m+k−1, k−1)·e^{−m/b} the
+        distribution of ΣA; B a uniform composition of ΣA."""
         k, rows = x.shape[-1], int(np.prod(x.shape[:-1]))
         rate = max(1 / float(self.scale), 1e-17 * k)  # beyond, sums leave 64 bits
         mode = max(0, math.ceil((k * math.exp(-rate) - 1) / -math.expm1(-rate)))
@@ -389,8 +390,8 @@ class _Wrapped(Noise):
 class Clamped(_Wrapped):
     """Noise whose sum with the count was clamped: ``lower`` stands for it and all below, ``upper`` above.
 
-    The same law describes suppression: a value that was withheld because it fell below t is one clamped to
-    ``lower`` = t − 1.
+    The same distribution describes suppression: a value that was withheld because it fell below t is one
+    clamped to ``lower`` = t − 1.
     """
 
     lower: float = 0.0

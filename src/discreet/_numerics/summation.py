@@ -200,7 +200,7 @@ class Sums:
         """The number of nodes of each problem."""
         return np.diff(self._bounds[0])
 
-    def laws(self, weight: FloatArray | None = None) -> list[FloatArray]:
+    def distributions(self, weight: FloatArray | None = None) -> list[FloatArray]:
         """Where every whole number is a node: probabilities from the first on, of each problem.
 
         They are the weights of the nodes, or in proportion to what is given instead.
@@ -208,7 +208,7 @@ class Sums:
         begin, real = self._bounds
         mass = (self.weight if weight is None else weight)[real]
         masses = [mass[start:end] for start, end in pairwise(begin)]
-        return [law / law.sum() for law in masses]
+        return [distribution / distribution.sum() for distribution in masses]
 
     def rows(self, which: IntArray) -> FloatArray:
         """Return the probabilities of some problems as rows of an array, padded with zeros."""

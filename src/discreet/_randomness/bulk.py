@@ -1,9 +1,10 @@
-"""The exact laws of :mod:`discreet._randomness.integers` for many cells at once, from blocks of entropy.
+"""The exact distributions of :mod:`discreet._randomness.integers` for many cells at once, from blocks of
+entropy.
 
 A uniform real number is known by its first 64 bits, and is compared with numbers whose first 64 bits are in
 a table. Only where they agree is it unknown which is larger: then both are continued until they differ. So
-every comparison is decided between the real numbers themselves, and no output law is rounded anywhere. The
-bits of the tables come from enclosures. Proofs: ``proofs/samplers.md``.
+every comparison is decided between the real numbers themselves, and no output distribution is rounded
+anywhere. The bits of the tables come from enclosures. Proofs: ``proofs/samplers.md``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _FEW = 24  # up to this many parts of a composition a loop over Python ints is f
 _SMALLEST_RATE = Fraction(1, 2**36)  # below, noise may leave 64 bits: then one by one, in Python ints
 _LARGEST_SUM = 1 << 62  # of 64-bit integers
 _DIGIT = 1024
-_TAIL = 24  # a table ends where e^{−24} is left; beyond it the law begins anew
+_TAIL = 24  # a table ends where e^{−24} is left; beyond it the distribution begins anew
 _WORD = 1 << 64
 _MAX_GAPS = 1 << 16  # at a time, so that 64 bits hold their sum
 
@@ -55,7 +56,7 @@ def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
         table, jump = _tail_table(rate), ceil(_TAIL / rate)
         drawn = table.draw(k, source)
         again = np.flatnonzero(drawn == jump)
-        if len(again):  # no memory: what lies beyond the table has the same law, moved
+        if len(again):  # no memory: what lies beyond the table has the same distribution, moved
             drawn[again] += geometric(len(again), rate, source)
         return drawn
     drawn = geometric(k, rate * _DIGIT, source)
@@ -173,7 +174,8 @@ class _Threshold:
 
 @dataclass(frozen=True)
 class _Table:
-    """A law on {0, …, K} by its tails s₁ > s₂ > … > s_K: the number of tails above a uniform number."""
+    """A distribution on {0, …, K} by its tails s₁ > s₂ > … > s_K: the number of tails above a uniform
+    number."""
 
     ascending: WordArray
     """First 64 bits of the tails, s_K first."""
@@ -245,7 +247,7 @@ def _powers(rate: Fraction, last: int) -> WordArray:
 
 @lru_cache(maxsize=4096)
 def _same_sum(k: int, rate: Fraction, total: int) -> _Threshold:
-    """p(total)/max p for p the law of the sum of k geometric values of that rate."""
+    """p(total)/max p for p the distribution of the sum of k geometric values of that rate."""
     mode = _likeliest_sum(k, rate)
     return _Threshold(lambda: _exponential((total - mode) * rate) * _binomial_ratio(total, mode, k))
 

@@ -81,8 +81,8 @@ def exact_cell(
 
     Inversion of a uniform number U whose bits are drawn as they are needed: U is compared with enclosures of
     the distribution function at cell ends, with more bits until the comparison is certain, so that the output
-    has exactly the law of a continuous draw that was rounded afterwards. ``guess`` (an approximate quantile)
-    only says where to look first.
+    has exactly the distribution of a continuous draw that was rounded afterwards. ``guess`` (an approximate
+    quantile) only says where to look first.
     """
     uniform = Uniform(source)
 

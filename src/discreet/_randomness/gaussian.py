@@ -6,7 +6,7 @@ a Gaussian of deviation σ holds for it by post-processing, in any dimension and
 A draw is a sign and the integer m with q(m + ½) < U ≤ q(m − ½), where q(x) = 2Φ(−x/σ) and U is uniform on
 (0, 1), of which as many bits are drawn as it takes. A double names a candidate m; that it is the right one is
 then seen from bounds on q (``_TAIL``), and where these do not decide, from enclosures by ball arithmetic with
-more bits of the same U. So the speed is that of doubles and the law is the formula. Proof:
+more bits of the same U. So the speed is that of doubles and the distribution is the formula. Proof:
 ``proofs/regression.md``, *Rounded Gaussian*.
 """
 

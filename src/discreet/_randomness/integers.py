@@ -1,4 +1,5 @@
-"""Exact integer samplers: every output law is a formula, every decision an integer comparison, no floats.
+"""Exact integer samplers: every output distribution is a formula, every decision an integer comparison, no
+floats.
 
 Rates are given as integers ``p, q`` and mean the exact rational p/q. The samplers follow Canonne, Kamath and
 Steinke, "The Discrete Gaussian for Differential Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
@@ -35,7 +36,8 @@ def geometric(p: int, q: int, source: Source) -> int:
 
 
 def discrete_laplace(p: int, q: int, source: Source) -> int:
-    """X in ℤ with P(X = x) = tanh(p/2q) e^{−(p/q)|x|} exactly: the two-sided geometric law of rate p/q."""
+    """X in ℤ with P(X = x) = tanh(p/2q) e^{−(p/q)|x|} exactly: the two-sided geometric distribution of rate
+    p/q."""
     while True:
         negative = source.below(2)
         magnitude = geometric(p, q, source)

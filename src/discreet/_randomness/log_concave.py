@@ -1,4 +1,4 @@
-"""Exact draws from a law with density e^h on the line, h concave, on a grid.
+"""Exact draws from a distribution with density e^h on the line, h concave, on a grid.
 
 Rejection from an envelope that is constant on intervals around the centre and exponential beyond. A concave h
 lies below its tangents, so on an interval with centre c and half width w it is at most h(c) + |h′(c)|w.
@@ -58,7 +58,8 @@ class _Piece:
 
 
 class LogConcave:
-    """The law of θ = centre + scale·z with log-density h, which ``exponent`` gives with its slope, in balls.
+    """The distribution of θ = centre + scale·z with log-density h, which ``exponent`` gives with its slope,
+    in balls.
 
     ``exponent`` returns None where θ lies outside of the support for certain. The centre should be near the
     mode and the scale near the standard deviation; they only decide how long it takes.

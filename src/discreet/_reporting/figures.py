@@ -211,10 +211,10 @@ def _densities(series: Series, frame: Frame, base: float) -> list[str]:
     x = np.linspace(frame.ticks[0], frame.ticks[-1], 241)
     inside = np.clip(x, 1e-6, 1 - 1e-6) if frame.percent else x
 
-    def heights(law: Any) -> FloatArray:
-        return np.nan_to_num(np.asarray(law.pdf(inside), dtype=np.float64), posinf=0.0)
+    def heights(distribution: Any) -> FloatArray:
+        return np.nan_to_num(np.asarray(distribution.pdf(inside), dtype=np.float64), posinf=0.0)
 
-    y = heights(series.law)
+    y = heights(series.distribution)
     top = float(y.max())
     if not top > 0:  # narrower than the doubles between the ticks
         return []

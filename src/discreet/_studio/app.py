@@ -22,8 +22,8 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from discreet._studio.guard import Guard, Sessions, StudioSettings
+from discreet._studio.pages.distribution import add_distribution
 from discreet._studio.pages.evidence import add_audit, add_evidence
-from discreet._studio.pages.law import add_law
 from discreet._studio.pages.ledger import add_ledger
 from discreet._studio.pages.plan import add_plan
 from discreet._studio.pages.release import add_release
@@ -66,7 +66,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
     app.add_exception_handler(FormParserError, studio.on_form)
     app.state.sessions = sessions
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
-    for add in (add_schema, add_plan, add_release, add_ledger, add_audit, add_law, add_evidence):
+    for add in (add_schema, add_plan, add_release, add_ledger, add_audit, add_distribution, add_evidence):
         add(app, studio)
 
     @app.get("/")

@@ -1,7 +1,8 @@
 """Quantiles of very many mixtures of Betas at once.
 
-Row r is the law Σ weight·Beta(a + j, s + σj) over parts and j = 0, 1, …: a share whose count is uncertain.
-σ = −1 where the total is known, 0 where the rest is. Neighbouring distribution functions differ by one term,
+Row r is the distribution Σ weight·Beta(a + j, s + σj) over parts and j = 0, 1, …: a share whose count is
+uncertain. σ = −1 where the total is known, 0 where the rest is. Neighbouring distribution functions differ by
+one term,
 
     I_x(a, s) − I_x(a + 1, s + σ) = T(a, s) = Γ(a + s)/(Γ(a + 1)Γ(s))·x^a (1 − x)^{s + σ},
 
@@ -17,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.base import QuantileSearch
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
-from discreet.distributions.law import QuantileSearch
 
 _ENTRIES = 1 << 17
 _LOWEST, _HIGHEST = 1e-300, 1 - 1e-16
@@ -63,11 +64,11 @@ def trim(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
     return first, np.where(index < mass.shape[1], inner, 0.0)
 
 
-def pad_rows(laws: Sequence[FloatArray]) -> FloatArray:
-    """Laws of different lengths in the rows of one array."""
-    mass = np.zeros((len(laws), max(map(len, laws))))
-    for row, law in zip(mass, laws, strict=True):
-        row[: len(law)] = law
+def pad_rows(distributions: Sequence[FloatArray]) -> FloatArray:
+    """Distributions of different lengths in the rows of one array."""
+    mass = np.zeros((len(distributions), max(map(len, distributions))))
+    for row, distribution in zip(mass, distributions, strict=True):
+        row[: len(distribution)] = distribution
     return mass
 
 

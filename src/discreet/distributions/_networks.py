@@ -165,11 +165,11 @@ def make_consistent(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]
     if not size:
         return [np.asarray(table, dtype=np.float64) for table in tables]
     spreads = [_spread(x) for x in flat]
-    law = np.zeros((size, size))
+    distribution = np.zeros((size, size))
     for a, (s, tied) in zip(parts, spreads, strict=True):
-        law += (a.multiply(s) @ a.T).toarray()
-        law -= np.outer(a @ s, a @ s) / s.sum() if tied else 0.0
-    inverse = np.linalg.pinv(law, rcond=1e-9, hermitian=True)
+        distribution += (a.multiply(s) @ a.T).toarray()
+        distribution -= np.outer(a @ s, a @ s) / s.sum() if tied else 0.0
+    inverse = np.linalg.pinv(distribution, rcond=1e-9, hermitian=True)
     means = [np.maximum(x.mean(axis=0), 0.5) for x in flat]
     for _ in range(_CONSISTENCY_ROUNDS):
         pull = sum(x @ a.T for x, a in zip(flat, parts, strict=True)) @ inverse

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from discreet._declarations import as_counts, as_prior
 from discreet._numerics.log_gamma import stirling_remainder
 from discreet._typing import FloatArray
-from discreet.distributions.law import IntervalKind, Law, PlugInInterval
+from discreet.distributions.base import Distribution, IntervalKind, PlugInInterval
 from discreet.errors import InvalidInputError
 
 _NORMAL_ABOVE = 1e12
@@ -198,16 +198,17 @@ class _Conjugate(ABC):
         shown = (
             f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.name != "plug_in"
         )
-        law = f"{type(self).__name__}({', '.join(shown)})"
+        distribution = f"{type(self).__name__}({', '.join(shown)})"
         if not self.plug_in:
-            return law
+            return distribution
         return (
-            f"plug-in {law}: takes released counts for exact, its intervals are too narrow; see `posterior`"
+            f"plug-in {distribution}: takes released counts for exact, its intervals are too narrow; "
+            "see `posterior`"
         )
 
 
 @dataclass(frozen=True, repr=False)
-class Beta(_Conjugate, Law):
+class Beta(_Conjugate, Distribution):
     """The Beta distribution of a probability θ of the first of two levels; the second has 1 − θ.
 
     Parameters

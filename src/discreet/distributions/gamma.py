@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from discreet._declarations import as_choice, as_exact, as_numbers, as_size
 from discreet._typing import FloatArray
-from discreet.distributions.law import Law
+from discreet.distributions.base import Distribution
 from discreet.errors import InvalidInputError
 
 
@@ -70,7 +70,7 @@ def gamma_cdf(shape: npt.ArrayLike, rate: npt.ArrayLike, theta: npt.ArrayLike) -
 
 
 @dataclass(frozen=True)
-class Gamma(Law):
+class Gamma(Distribution):
     """The Gamma distribution of a rate θ > 0, with mean shape/rate.
 
     Parameters

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet._typing import FloatArray
+from discreet.distributions.base import Distribution, IntervalKind, QuantileSearch
 from discreet.distributions.beta_dirichlet import beta_cdf, beta_logpdf
 from discreet.distributions.gamma import gamma_cdf, gamma_logpdf
-from discreet.distributions.law import IntervalKind, Law, QuantileSearch
 
 
 @dataclass(frozen=True)
-class Mixture(Law, ABC):
+class Mixture(Distribution, ABC):
     """A mixture Σ_j weight_j · component_j; a subclass defines the components.
 
     Parameters
@@ -536,12 +536,12 @@ class NormalMixture(Mixture):
 
 
 @dataclass(frozen=True)
-class Rescaled(Law):
+class Rescaled(Distribution):
     """The distribution of low + (high − low)·θ for θ on [0, 1].
 
     Parameters
     ----------
-    law
+    distribution
         The distribution of θ.
     low, high
         The bounds.
@@ -554,7 +554,7 @@ class Rescaled(Law):
     (40.0, [25.41, 54.59])
     """
 
-    law: Any
+    distribution: Any
     low: float
     high: float
 
@@ -572,7 +572,7 @@ class Rescaled(Law):
         float
             The mean.
         """
-        return float(self._value(self.law.mean()))
+        return float(self._value(self.distribution.mean()))
 
     def var(self) -> float:
         """Return the variance.
@@ -592,7 +592,7 @@ class Rescaled(Law):
         float
             The standard deviation.
         """
-        return float((self.high - self.low) * self.law.std())
+        return float((self.high - self.low) * self.distribution.std())
 
     def logpdf(self, theta: npt.ArrayLike) -> FloatArray:
         """Return the log-density.
@@ -607,7 +607,9 @@ class Rescaled(Law):
         FloatArray
             One value for each entry of ``theta``.
         """
-        return np.asarray(self.law.logpdf(self._unit(theta)) - np.log(self.high - self.low), dtype=np.float64)
+        return np.asarray(
+            self.distribution.logpdf(self._unit(theta)) - np.log(self.high - self.low), dtype=np.float64
+        )
 
     def cdf(self, theta: npt.ArrayLike) -> FloatArray:
         """Return the distribution function.
@@ -622,7 +624,7 @@ class Rescaled(Law):
         FloatArray
             One value for each entry of ``theta``.
         """
-        return np.asarray(self.law.cdf(self._unit(theta)), dtype=np.float64)
+        return np.asarray(self.distribution.cdf(self._unit(theta)), dtype=np.float64)
 
     def ppf(self, probability: npt.ArrayLike) -> FloatArray:
         """Return quantiles.
@@ -637,7 +639,7 @@ class Rescaled(Law):
         FloatArray
             One value for each entry of ``probability``.
         """
-        return np.asarray(self._value(self.law.ppf(probability)), dtype=np.float64)
+        return np.asarray(self._value(self.distribution.ppf(probability)), dtype=np.float64)
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
         """Return a credible interval.
@@ -654,7 +656,7 @@ class Rescaled(Law):
         low, high : float
             The ends.
         """
-        low, high = self.law.interval(level, kind)
+        low, high = self.distribution.interval(level, kind)
         return float(self._value(low)), float(self._value(high))
 
     def sample(self, size: int = 1, seed: int | None = None) -> FloatArray:
@@ -672,4 +674,4 @@ class Rescaled(Law):
         FloatArray
             The draws.
         """
-        return np.asarray(self._value(self.law.sample(size, seed)), dtype=np.float64)
+        return np.asarray(self._value(self.distribution.sample(size, seed)), dtype=np.float64)

@@ -19,7 +19,7 @@ from discreet.distributions._beta_rows import (
     quantiles,
     spread_of_means,
 )
-from discreet.distributions.law import IntervalKind, as_draws, tails
+from discreet.distributions.base import IntervalKind, as_draws, tails
 from discreet.distributions.mixtures import BetaMixture
 from discreet.errors import InvalidInputError, TooLargeError
 
@@ -145,7 +145,7 @@ class UncertainShares(ABC):
         order = np.argsort(widths, kind="stable")
         result = np.empty((numbers, len(widths)))
         while len(order):
-            # Laws of like width together, so that little is padded.
+            # Distributions of like width together, so that little is padded.
             widest = 2 * int(widths[order[0]])
             most = max(1, _MAX_BATCH_ENTRIES // (widest * 4 * len(self.weights)))  # some Betas to a node
             rows = order[: min(most, int(np.searchsorted(widths[order], widest, side="right")))]
@@ -185,7 +185,7 @@ class UncertainShares(ABC):
 
         Notes
         -----
-        By the law of total variance: Var(θ) = E[Var(θ | counts)] + Var(E[θ | counts]).
+        By the distribution of total variance: Var(θ) = E[Var(θ | counts)] + Var(E[θ | counts]).
         """
         spread, variance = self._each(spread_of_means, 1)[0], self.var()
         return np.asarray(np.clip(spread / np.where(variance > 0, variance, 1.0), 0.0, 1.0))
@@ -358,12 +358,12 @@ class NoiseAware(UncertainShares):
     @cached_property
     def _distinct(self) -> tuple[IntArray, IntArray]:
         """One level for each distinct distribution, and the distribution that each level has."""
-        laws, seen = self._marginals[0], dict[tuple[int, float], int]()
-        # Levels with one law share its array.
-        keys = zip((id(mass) for _, mass in laws), self.nodes[0].prior.tolist(), strict=True)
+        distributions, seen = self._marginals[0], dict[tuple[int, float], int]()
+        # Levels with one distribution share its array.
+        keys = zip((id(mass) for _, mass in distributions), self.nodes[0].prior.tolist(), strict=True)
         inverse = np.array([seen.setdefault(key, len(seen)) for key in keys])
         first = np.unique(inverse, return_index=True)[1]
-        if not all(laws[level][1].max() > 0 for level in first):
+        if not all(distributions[level][1].max() > 0 for level in first):
             raise TooLargeError("no true counts explain what was released")
         return first, inverse
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from discreet._declarations import as_exact, as_numbers
 from discreet._typing import FloatArray
-from discreet.distributions.law import Law
+from discreet.distributions.base import Distribution
 from discreet.errors import InvalidInputError
 
 
@@ -51,7 +51,7 @@ def as_sigma(sigma: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Normal(Law):
+class Normal(Distribution):
     """The normal distribution N(loc, scale²).
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet._text import align_columns
 from discreet._typing import FloatArray
-from discreet.distributions.law import tails
+from discreet.distributions.base import tails
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,9 +25,9 @@ from discreet._numerics.hellinger import candidate_distances, from_gap
 from discreet._numerics.log_gamma import log_gamma_gap, log_predictive, log_rising
 from discreet._numerics.neighbours import neighbouring_rows
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.base import Distribution
 from discreet.distributions.beta_dirichlet import dirichlet
 from discreet.distributions.gamma import Gamma
-from discreet.distributions.law import Law
 from discreet.distributions.mixtures import GammaMixture, NormalMixture
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInputError
@@ -223,7 +223,7 @@ class Totals(Candidates):
         """Return the distance between the posteriors of two totals."""
 
     @abstractmethod
-    def mixture(self, weight: FloatArray) -> Law:
+    def mixture(self, weight: FloatArray) -> Distribution:
         """Return the mixture of the posteriors of all totals."""
 
     def distances(self, score: str, sources: IntArray | None = None) -> FloatArray:
@@ -270,7 +270,7 @@ class PoissonCandidates(Totals):
         total = rows[:, 0].astype(np.float64)
         return np.asarray(log_rising(self.prior[0], total) - total * math.log1p(self.prior[1] / self.n))
 
-    def mixture(self, weight: FloatArray) -> Law:
+    def mixture(self, weight: FloatArray) -> Distribution:
         shape = self.prior[0] + np.arange(float(self.size))
         return GammaMixture(weight, shape, np.full(self.size, self.prior[1] + self.n))
 
@@ -310,7 +310,7 @@ class GaussianCandidates(Totals):
         variance = (self.n * scale) ** 2 + self.n * self.sigma**2
         return np.asarray(-((self._sum(rows[:, 0]) - self.n * mean) ** 2) / (2 * variance))
 
-    def mixture(self, weight: FloatArray) -> Law:
+    def mixture(self, weight: FloatArray) -> Distribution:
         first, second = self.posterior((0,)), self.posterior((1,))
         loc = first.loc + (second.loc - first.loc) * np.arange(float(self.size))
         return NormalMixture(weight, loc, np.full(self.size, first.scale))

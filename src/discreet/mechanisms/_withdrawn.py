@@ -15,7 +15,7 @@ class Optimal(Mechanism):
     """The ε-private mechanism of least expected Hellinger error, from a linear program.
 
     The program is in the package of reproductions (``discreet_reproductions.hellinger.optimal``). Without it
-    the law of a release is not known, so that what is shown of one is its plug-in posterior.
+    the distribution of a release is not known, so that what is shown of one is its plug-in posterior.
     """
 
     name: ClassVar[str] = "optimal"

@@ -66,7 +66,8 @@ class Mechanism(ABC):
     words: ClassVar[str] = ""
     """One sentence on what it does to the data, for readers of a report."""
     exchangeable: ClassVar[bool] = False
-    """Whether relabelling levels of equal prior relabels the law: an audit then looks at fewer datasets."""
+    """Whether relabelling levels of equal prior relabels the distribution: an audit then looks at fewer
+    datasets."""
     keeps_noisy: ClassVar[bool] = False
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
@@ -236,9 +237,9 @@ class Mechanism(ABC):
                 raise TooLargeError(
                     f"the noise-aware posterior of {self.name} works up to n = 2**53, not {self.n}"
                 )
-            law = GivenTotal(carried.values, carried.noise, self.prior, self.n)
-            law.check()
-            return law
+            distribution = GivenTotal(carried.values, carried.noise, self.prior, self.n)
+            distribution.check()
+            return distribution
         datasets = number_of_compositions(self.n, self.k)
         if datasets > MAX_ENUMERATED_DATASETS:
             raise TooLargeError(
@@ -465,9 +466,9 @@ def log_likelihood(mechanism: Mechanism, rows: IntArray, released: Sequence[int]
     >>> np.exp(log_likelihood(m, np.array([[0, 2], [1, 1], [2, 0]]), (1, 1))).round(4).tolist()
     [0.1163, 0.3161, 0.3161]
     """
-    outputs, law = mechanism.log_pmfs(rows)
+    outputs, distribution = mechanism.log_pmfs(rows)
     match = np.flatnonzero((outputs == np.array(released)).all(axis=1))
-    return law[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
+    return distribution[:, match[0]] if len(match) else np.full(len(rows), -np.inf)
 
 
 def simulated_output(mechanism: Mechanism, counts: Iterable[Any], seed: int) -> Output:
@@ -497,12 +498,14 @@ def simulated_output(mechanism: Mechanism, counts: Iterable[Any], seed: int) -> 
     return mechanism._draw_output(mechanism._as_counts(counts), SeededEntropy(seed))
 
 
-def align_columns(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> tuple[IntArray, FloatArray]:
+def align_columns(
+    distributions: Iterable[tuple[IntArray, FloatArray]], number: int
+) -> tuple[IntArray, FloatArray]:
     """Put distributions over different outcomes into one matrix; −∞ where an outcome does not occur.
 
     Parameters
     ----------
-    laws
+    distributions
         Outcomes and log-probabilities of each distribution. Only one is held beside the matrix as long as all
         have the same outcomes.
     number
@@ -523,7 +526,7 @@ def align_columns(laws: Iterable[tuple[IntArray, FloatArray]], number: int) -> t
     >>> outcomes.ravel().tolist(), np.exp(log_probability).tolist()
     ([0, 1, 2], [[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
     """
-    several = iter(laws)
+    several = iter(distributions)
     outputs, first = next(several)
     matrix = np.empty((number, len(outputs)))
     matrix[0] = first

@@ -108,8 +108,8 @@ class Discovery:
     @cached_property
     def _chances(self) -> FloatArray:
         """Publication probabilities of levels of 1, 2, … records."""
-        law = np.exp(-float(self.epsilon) * np.abs(np.arange(-self.threshold, self.threshold + 1)))
-        return np.asarray(np.cumsum(law) / law.sum())
+        distribution = np.exp(-float(self.epsilon) * np.abs(np.arange(-self.threshold, self.threshold + 1)))
+        return np.asarray(np.cumsum(distribution) / distribution.sum())
 
     def records_needed(self, probability: float) -> int:
         """Return the fewest records with which a level is published with at least this probability.
@@ -134,9 +134,9 @@ class Discovery:
     @cached_property
     def _sizes(self) -> FloatArray:
         """Distribution of |noise| on 0, 1, …, t."""
-        law = np.exp(-float(self.epsilon) * np.arange(self.threshold + 1))
-        law[1:] *= 2
-        return np.asarray(law / law.sum())
+        distribution = np.exp(-float(self.epsilon) * np.arange(self.threshold + 1))
+        distribution[1:] *= 2
+        return np.asarray(distribution / distribution.sum())
 
     def noise_bound(self, level: float) -> int:
         """Return the smallest w such that the noise is within ±w with this probability.
@@ -205,7 +205,8 @@ class Discovery:
         names = sorted(counts)
         noise = [0] * len(names)
         waiting = list(range(len(names)))
-        while waiting:  # a draw beyond ±t is drawn again: what stays has the law of the noise cut off there
+        # a draw beyond ±t is drawn again: what stays has the distribution of the noise cut off there
+        while waiting:
             drawn = two_sided_geometric(len(waiting), self.epsilon, source).tolist()
             for place, value in zip(waiting, drawn, strict=True):
                 noise[place] = int(value)

@@ -23,8 +23,8 @@ from discreet._declarations import as_bounds, as_positive
 from discreet._numerics.log_gamma import log_gamma_gap
 from discreet._numerics.neighbours import (
     MAX_TRIPLES,
-    ExponentialLaws,
-    exponential_laws,
+    ExponentialDistributions,
+    exponential_distributions,
     fits,
     largest_change,
     log_normalisers,
@@ -33,8 +33,8 @@ from discreet._randomness.entropy import Source
 from discreet._randomness.weights import IntegerWeights
 from discreet._text import nearest
 from discreet._typing import FloatArray, IntArray
+from discreet.distributions.base import Distribution
 from discreet.distributions.gamma import Gamma
-from discreet.distributions.law import Law
 from discreet.distributions.normal import Normal, as_sigma
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms._candidates import (
@@ -188,7 +188,9 @@ class ScoredMechanism(Mechanism):
         """A bound on what rounding can add to the privacy loss; it is included in the reported ε."""
         return self.slack_at(self.strength)
 
-    def enumerated_laws(self, sharpness: Callable[[tuple[int, ...]], float]) -> ExponentialLaws:
+    def enumerated_distributions(
+        self, sharpness: Callable[[tuple[int, ...]], float]
+    ) -> ExponentialDistributions:
         """Return the output distributions of all datasets, for any strength and this sharpness.
 
         Parameters
@@ -198,11 +200,11 @@ class ScoredMechanism(Mechanism):
 
         Returns
         -------
-        ExponentialLaws
+        ExponentialDistributions
             The distributions, and the largest loss between neighbours.
         """
         rates = np.array([sharpness(tuple(row)) for row in self.candidates.rows.tolist()])
-        return ExponentialLaws(self.candidates.pairs, self.distances(), rates)
+        return ExponentialDistributions(self.candidates.pairs, self.distances(), rates)
 
     def rate(self, counts: tuple[int, ...]) -> float:
         """Return the rate t(x) of a dataset: strength · sharpness.
@@ -324,7 +326,7 @@ class ScoredMechanism(Mechanism):
         if self.n > 5_000:
             return super().log_pmfs(rows)  # the tables are quadratic in n
         rates = np.array([self.rate(tuple(row)) for row in rows.tolist()])
-        return self.candidates.rows, exponential_laws(self.distances(rows), rates)
+        return self.candidates.rows, exponential_distributions(self.distances(rows), rates)
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
         if self._is_large:
@@ -420,13 +422,18 @@ def _calibrated_strength(mechanism: Calibrated) -> float:
             f"calibration='exact' enumerates all pairs of datasets; n={mechanism.n}, k={mechanism.k} has too "
             "many (k = 2 works up to n = 5000, k ≥ 3 up to 10⁸ triples); calibration='theorem' has no limit"
         )
-    laws = mechanism.enumerated_laws(mechanism.sharpness)
+    distributions = mechanism.enumerated_distributions(mechanism.sharpness)
     epsilon = float(mechanism.epsilon)
     mechanism.affordable_slack(0.5 * epsilon)
 
     def _excess(strength: float) -> float:
         """Return the enumerated loss with everything that rounding can add, less ε."""
-        return laws.worst_loss(strength) + mechanism.slack_at(strength) + 1e-11 * (1 + epsilon) - epsilon
+        return (
+            distributions.worst_loss(strength)
+            + mechanism.slack_at(strength)
+            + 1e-11 * (1 + epsilon)
+            - epsilon
+        )
 
     low, high = 0.0, epsilon / 2  # interpolating, for every value costs an enumeration
     while (over := _excess(high)) <= 0:
@@ -530,8 +537,8 @@ class Exponential(Calibrated):
             self._check_table()
 
     def _check_prior(self) -> None:
-        for law, family in ((Gamma, "poisson"), (Normal, "gaussian")):
-            if isinstance(self.prior, law):
+        for distribution, family in ((Gamma, "poisson"), (Normal, "gaussian")):
+            if isinstance(self.prior, distribution):
                 object.__setattr__(self, "family", family)
                 object.__setattr__(self, "prior", self.prior.parameters)
         if self.family not in ("dirichlet", "poisson", "gaussian"):
@@ -727,7 +734,7 @@ class Exponential(Calibrated):
         """
         return self.candidates.posterior(self._as_counts(released))
 
-    def posterior(self, released: tuple[int, ...]) -> Law:
+    def posterior(self, released: tuple[int, ...]) -> Distribution:
         """Return the posterior of the rate or mean given a released total, which accounts for the noise.
 
         Parameters
@@ -737,7 +744,7 @@ class Exponential(Calibrated):
 
         Returns
         -------
-        Law
+        Distribution
             A mixture of the posteriors of all totals, each weighted by its probability given the output.
 
         Raises

@@ -135,7 +135,7 @@ class IndependentNoise(Mechanism):
         noisy, exact = self.noisy_coordinates, self._as_counts(counts)
         top = upper if upper is not None else self.n or max(exact) + self.reach
         self._check_outputs((top + 1) ** noisy)
-        columns = [self.clipped_law(count, top) for count in exact[:noisy]]
+        columns = [self.clipped_distribution(count, top) for count in exact[:noisy]]
         grid = np.indices((top + 1,) * noisy).reshape(noisy, -1)
         logs = sum(axis.ravel() for axis in np.meshgrid(*columns, indexing="ij"))
         return self._with_last(grid.T), np.asarray(logs, dtype=np.float64)
@@ -143,7 +143,7 @@ class IndependentNoise(Mechanism):
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
         return self.log_pmf(counts)
 
-    def clipped_law(self, count: int, upper: int) -> FloatArray:
+    def clipped_distribution(self, count: int, upper: int) -> FloatArray:
         """Return the log-distribution of one noisy count clipped to {0, …, upper}.
 
         Parameters
@@ -160,13 +160,15 @@ class IndependentNoise(Mechanism):
 
         Examples
         --------
-        >>> np.exp(Geometric(prior=(1, 1), epsilon=1).clipped_law(1, 2)).round(4).tolist()
+        >>> np.exp(Geometric(prior=(1, 1), epsilon=1).clipped_distribution(1, 2)).round(4).tolist()
         [0.2689, 0.4621, 0.2689]
         """
         from discreet._numerics.noises import Clamped
 
-        law = Clamped(self.noise, 0, upper)
-        return law.log_prob(np.arange(upper + 1.0), np.array(float(count)), np.array(self.noise_scale))
+        distribution = Clamped(self.noise, 0, upper)
+        return distribution.log_prob(
+            np.arange(upper + 1.0), np.array(float(count)), np.array(self.noise_scale)
+        )
 
     def _simulate(self, counts: tuple[int, ...], size: int, rng: np.random.Generator) -> IntArray:
         true = np.array(counts[: self.noisy_coordinates], dtype=np.int64)

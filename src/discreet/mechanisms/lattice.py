@@ -4,9 +4,9 @@ z = c + v with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2); the released counts 
 ``proofs/lattice.md``. For two levels the expected Hellinger error equals the optimum of the linear program
 over all ε-differentially private mechanisms in every case compared (``tests/test_decoding.py``).
 
-Given z the true counts x have the law π(x|z) ∝ DirMult(x; α, n) · exp(−ε ‖z − x‖₁ / 2), and the decoder
-returns the counts s that minimise E_π[H(Dir(α + x), Dir(α + s))]. This is post-processing of a private
-output: it costs no budget, may use floats, and depends on z only through clip(z, 0, n).
+Given z the true counts x have the distribution π(x|z) ∝ DirMult(x; α, n) · exp(−ε ‖z − x‖₁ / 2), and the
+decoder returns the counts s that minimise E_π[H(Dir(α + x), Dir(α + s))]. This is post-processing of a
+private output: it costs no budget, may use floats, and depends on z only through clip(z, 0, n).
 
 Three rules, by size: the exact minimiser over all candidates while they are few; for two levels the exact
 minimiser in a window around the noisy count (ε down to about 0.003, then the median of π); otherwise
@@ -56,7 +56,7 @@ _NEGLIGIBLE_NATS = 45.0  # log-weights this far below the largest are left out
 _TAIL_NATS = 36.0  # e^{−36} < 3e-16: what is left beyond this many nats is below the stated tail of 1e-15
 _MAX_CLASSES = 2_000_000
 _MAX_DECODING_WORK = 1e11
-_MAX_DECODING_SECONDS = 120.0  # of decoding for the laws of all datasets
+_MAX_DECODING_SECONDS = 120.0  # of decoding for the distributions of all datasets
 
 
 class Lattice(Mechanism):
@@ -252,13 +252,13 @@ class Lattice(Mechanism):
         """
         if noisy is None:
             return super().true_counts(counts)
-        law = self.decoder.true_counts(noisy)
-        if law is None:
+        distribution = self.decoder.true_counts(noisy)
+        if distribution is None:
             raise TooLargeError(
                 f"epsilon={self.epsilon} spreads the true counts over too wide a range at n={self.n}; "
                 "increase epsilon"
             )
-        return law
+        return distribution
 
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
         noisy, log_probability = self._clipped_distribution(counts)
@@ -280,20 +280,21 @@ class Lattice(Mechanism):
         log_probability : FloatArray
             A row of log-probabilities for each dataset.
         """
-        # The law of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the base.
+        # The distribution of the clipped noisy counts t is base(t)·exp(−ε‖t − x‖₁/2): one dataset gives the
+        # base.
         corner = (self.n,) + (0,) * (self.k - 1)
         noisy, base = self._clipped_distribution(corner, whole=True)
         half = float(self.epsilon) / 2
         base = base + half * np.abs(noisy - np.array(corner)).sum(axis=1)
         outputs, order, starts = self._decode_sorted(noisy)
         noisy, base = noisy[order], base[order]
-        law = np.empty((len(rows), len(outputs)))
+        distribution = np.empty((len(rows), len(outputs)))
         for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * len(noisy) >> 20)):
-            log_law = np.broadcast_to(base, (len(part), len(base))).copy()
+            log_distribution = np.broadcast_to(base, (len(part), len(base))).copy()
             for x, z in zip(rows[part].T, noisy.T, strict=True):
-                log_law -= half * np.abs(x[:, None] - z)
-            law[part] = np.logaddexp.reduceat(log_law, starts, axis=1)
-        return outputs, law
+                log_distribution -= half * np.abs(x[:, None] - z)
+            distribution[part] = np.logaddexp.reduceat(log_distribution, starts, axis=1)
+        return outputs, distribution
 
     def _decode_sorted(self, noisy: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Decode and sort noisy counts; return the outputs, the order, and where each output begins in it."""
@@ -307,8 +308,8 @@ class Lattice(Mechanism):
         self, counts: tuple[int, ...], whole: bool = False
     ) -> tuple[IntArray, FloatArray]:
         """Return the distribution of the noisy counts clipped to [0, n]; ``whole``: with every tail."""
-        law = self._clipped_pair if self.k == 2 else self._clipped_classes
-        return law(counts, whole)
+        distribution = self._clipped_pair if self.k == 2 else self._clipped_classes
+        return distribution(counts, whole)
 
     def _clipped_pair(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
         """Return the distribution of the noisy counts clipped to [0, n], k = 2; both ends take their tail."""
@@ -645,12 +646,12 @@ class Decoder:
             return None
         # Noisy counts matter between 0 and n only: so more of them are alike.
         clipped = [min(max(z, 0), self.n) for z in noisy]
-        law = GivenTotal(clipped, LatticeNoise(2 / self.epsilon), self.prior, self.n)
+        distribution = GivenTotal(clipped, LatticeNoise(2 / self.epsilon), self.prior, self.n)
         try:
-            law.check()
+            distribution.check()
         except TooLargeError:
             return None
-        return law
+        return distribution
 
     def by_medians(self, clipped: tuple[int, ...]) -> tuple[int, ...]:
         """Return interpolated medians of the marginals of π, rounded to sum n.
@@ -670,11 +671,11 @@ class Decoder:
         >>> Decoder((1.0, 1.0, 1.0), 1000, Fraction(1)).by_medians((300, 500, 210))
         (297, 496, 207)
         """
-        law = self.true_counts(clipped)
-        if law is None:
+        distribution = self.true_counts(clipped)
+        if distribution is None:
             return round_to_total(clipped, [0.0] * len(clipped), self.n)
-        nearest = np.floor(law.medians())
-        above = (law.medians() - nearest).tolist()
+        nearest = np.floor(distribution.medians())
+        above = (distribution.medians() - nearest).tolist()
         return round_to_total(nearest.astype(np.int64).tolist(), above, self.n)
 
 

@@ -286,12 +286,14 @@ def audit(
     closed: PublishedLoss | None = None if loss is None else loss()
     if closed is not None:
         return Audit(name, mechanism.guarantee, closed.epsilon, Worst(*closed.worst), 0, closed.delta)
-    law = _Law(mechanism, progress)
-    epsilon, worst = law.worst()
-    return Audit(name, mechanism.guarantee, epsilon, worst, law.triples, law.delta, not keeps_noisy)
+    distribution = _Distribution(mechanism, progress)
+    epsilon, worst = distribution.worst()
+    return Audit(
+        name, mechanism.guarantee, epsilon, worst, distribution.triples, distribution.delta, not keeps_noisy
+    )
 
 
-class _Law:
+class _Distribution:
     """log P(outcome | dataset) for the datasets that are compared, and the pairs of neighbours among them."""
 
     def __init__(self, mechanism: Auditable, progress: bool | None) -> None:
@@ -407,7 +409,7 @@ class SamplerAudit:
         return self.p_value >= self.false_alarm_rate
 
     def __str__(self) -> str:
-        verdict = "the draws fit the law" if self.fits else "THE DRAWS DO NOT FIT THE DISTRIBUTION"
+        verdict = "the draws fit the distribution" if self.fits else "THE DRAWS DO NOT FIT THE DISTRIBUTION"
         return (
             f"{verdict}: p = {self.p_value:.3g} from {self.draws:,} draws at counts {self.counts}; a correct "
             f"sampler is rejected with probability at most {self.false_alarm_rate:g}"

@@ -12,7 +12,7 @@ from discreet.answers.release import Release
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet
 from discreet.errors import InvalidInputError, TooLargeError, missing_extra
 from discreet.planning.audit import Audit
-from discreet.planning.law import CandidateLaw
+from discreet.planning.candidates import CandidateDistribution
 from discreet.posterior_sampling.sample import Sample
 from discreet.regression._newton.fit import Fit
 
@@ -82,12 +82,12 @@ def _posterior_of_shares(release: Release, axes: Any, level: float, truth: Beta 
     shown = [1] if len(release.levels) == 2 else list(range(len(release.levels)))
     plug_in = [release.plug_in.marginal(i) for i in shown]
     aware = release.posterior_or_none()
-    laws: list[Any] = list(plug_in) if aware is None else [aware.marginal(i) for i in shown]
+    distributions: list[Any] = list(plug_in) if aware is None else [aware.marginal(i) for i in shown]
     others = [] if truth is None else [truth.marginal(i) for i in shown]
-    low, high = _ends([*laws, *plug_in, *others])
+    low, high = _ends([*distributions, *plug_in, *others])
     theta = np.linspace(max(low, 1e-9), min(high, 1 - 1e-9), 801)
     beside = {"plug-in: noise ignored": plug_in, "without privacy": others}
-    _densities(axes, [release.levels[i] for i in shown], laws, beside, theta, level)
+    _densities(axes, [release.levels[i] for i in shown], distributions, beside, theta, level)
     axes.set_xlabel("proportion" if len(shown) > 1 else f"proportion of “{release.levels[1]}”")
     axes.set_ylabel("posterior density")
     size = "n private" if release.n is None else f"n = {release.n}"
@@ -97,22 +97,22 @@ def _posterior_of_shares(release: Release, axes: Any, level: float, truth: Beta 
 def _posterior_of_draws(sample: Sample, axes: Any, level: float) -> None:
     names, before = sample.names, sample.prior_marginals()
     try:
-        laws = sample.marginals()
+        distributions = sample.marginals()
     except (TooLargeError, InvalidInputError):  # nobody knows what the draws say: they stand beside the prior
-        laws = before
-    theta, drawn = np.linspace(*_ends(laws), 801), np.atleast_2d(sample.values.T).T
-    colours = _densities(axes, names, laws, {"prior": before}, theta, level)
+        distributions = before
+    theta, drawn = np.linspace(*_ends(distributions), 801), np.atleast_2d(sample.values.T).T
+    colours = _densities(axes, names, distributions, {"prior": before}, theta, level)
     for column, colour in zip(drawn.T, colours, strict=True):
         axes.plot(column, np.zeros(len(drawn)), "|", color=colour, markersize=14, markeredgewidth=1.6)
     axes.set_xlabel(names[0] if len(names) == 1 else "value")
     label = "density given the draw" + ("s" if len(drawn) > 1 else "")
-    axes.set_ylabel("prior density" if laws is before else label)
+    axes.set_ylabel("prior density" if distributions is before else label)
     axes.set_title(f"{sample.sampler}, {sample.guarantee}, n = {sample.n}", fontsize=10)
 
 
-def _ends(laws: Sequence[Any]) -> tuple[float, float]:
+def _ends(distributions: Sequence[Any]) -> tuple[float, float]:
     """Return the range of values in which the distributions have nearly all their probability."""
-    ends = np.array([law.ppf([0.0005, 0.9995]) for law in laws])
+    ends = np.array([distribution.ppf([0.0005, 0.9995]) for distribution in distributions])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     return low - 0.04 * (high - low), high + 0.04 * (high - low)
 
@@ -120,22 +120,22 @@ def _ends(laws: Sequence[Any]) -> tuple[float, float]:
 def _densities(
     axes: Any,
     names: Sequence[Any],
-    laws: Sequence[Any],
+    distributions: Sequence[Any],
     beside: Mapping[str, Sequence[Any]],
     theta: Any,
     level: float,
 ) -> list[Any]:
     """Plot distributions with their intervals shaded and others thin beside them; return the colours."""
     colours = []
-    for index, (name, law) in enumerate(zip(names, laws, strict=True)):
-        density, (left, right) = law.pdf(theta), law.interval(level)
+    for index, (name, distribution) in enumerate(zip(names, distributions, strict=True)):
+        density, (left, right) = distribution.pdf(theta), distribution.interval(level)
         (line,) = axes.plot(theta, density, _STYLES[index % len(_STYLES)], linewidth=1.6, label=f"{name}")
         inside = (theta >= left) & (theta <= right)
         axes.fill_between(theta[inside], density[inside], alpha=0.15, color=line.get_color(), linewidth=0)
         colours.append(line.get_color())
         for (called, others), style, grey in zip(beside.items(), (":", "-"), ("0.2", "0.55"), strict=False):
-            if others and others[index] is not law:
-                label = called if index == len(laws) - 1 else None
+            if others and others[index] is not distribution:
+                label = called if index == len(distributions) - 1 else None
                 axes.plot(theta, others[index].pdf(theta), style, color=grey, linewidth=1.0, label=label)
     axes.set_xlim(theta[0], theta[-1])
     axes.set_ylim(bottom=0)
@@ -268,13 +268,13 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
     return axes  # type: ignore[no-any-return]
 
 
-def law(found: CandidateLaw, ax: Axes | None = None) -> Axes:
+def distribution(found: CandidateDistribution, ax: Axes | None = None) -> Axes:
     """Plot the distribution of the distance that a mechanism's output has from the true posterior.
 
     Parameters
     ----------
-    found : CandidateLaw
-        Made by :func:`discreet.planning.law.candidate_law`.
+    found : CandidateDistribution
+        Made by :func:`discreet.planning.candidates.candidate_distribution`.
     ax : matplotlib axes, optional
         The axes to draw on; by default a new figure.
 
@@ -285,9 +285,9 @@ def law(found: CandidateLaw, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import discreet
-    >>> from discreet.planning.law import candidate_law
+    >>> from discreet.planning.candidates import candidate_distribution
     >>> mechanism = discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8)
-    >>> law(candidate_law(mechanism, (4, 4))).get_ylabel()
+    >>> distribution(candidate_distribution(mechanism, (4, 4))).get_ylabel()
     'probability of this distance or less'
     """
     axes = _axes(ax)

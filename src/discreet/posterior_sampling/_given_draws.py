@@ -1,13 +1,13 @@
 """The distribution of the parameter given private posterior draws, with their randomness accounted for.
 
-Draws y₁, …, y_J have the law with coordinates η₀/m + r·s, s the statistic of the records, so that
+Draws y₁, …, y_J have the distribution with coordinates η₀/m + r·s, s the statistic of the records, so that
 
     p(θ | y) = ∫ π(s | y) p(θ | s) ds,    π(s | y) ∝ p(s) Π_j q(y_j | η₀/m + r·s),
 
-with p(s) the prior predictive law of the statistic and p(θ | s) the posterior of η₀ + s: in closed form for a
-Gaussian mean, separable over the levels for shares; for rates s is one number, which is weighed here. Records
-count as they were clipped; numbers in [0, 1] as a yes or no each, the widest spread that such numbers can
-have. Derivation: ``proofs/posterior-sampling.md``.
+with p(s) the prior predictive distribution of the statistic and p(θ | s) the posterior of η₀ + s: in closed
+form for a Gaussian mean, separable over the levels for shares; for rates s is one number, which is weighed
+here. Records count as they were clipped; numbers in [0, 1] as a yes or no each, the widest spread that such
+numbers can have. Derivation: ``proofs/posterior-sampling.md``.
 """
 
 from __future__ import annotations

@@ -177,8 +177,10 @@ def _error(sampler: PosteriorSampler, record: Natural) -> float:
     deviations = []
     for theta in drawn:
         try:
-            law = model.given_draws(sampler.prior, sampler.n, sampler.r, sampler.m, model.value(theta[None]))
+            distribution = model.given_draws(
+                sampler.prior, sampler.n, sampler.r, sampler.m, model.value(theta[None])
+            )
         except InvalidInputError:
             return math.nan
-        deviations.append(model.marginals(law)[0].std())
+        deviations.append(model.marginals(distribution)[0].std())
     return float(np.mean(deviations))

@@ -31,7 +31,7 @@ from discreet._numerics.search import boundary
 from discreet._randomness.entropy import Source
 from discreet._registry import FAMILIES
 from discreet._typing import FloatArray
-from discreet.distributions.law import Law
+from discreet.distributions.base import Distribution
 from discreet.errors import DataError, InvalidInputError, TooLargeError
 from discreet.privacy.curves import Curve
 
@@ -436,19 +436,19 @@ class Family(ABC):
         """
         return False
 
-    def marginals(self, law: Any) -> list[Law]:
+    def marginals(self, distribution: Any) -> list[Distribution]:
         """Return the distribution of each number in θ, of a prior or given draws.
 
         Parameters
         ----------
-        law : object
+        distribution : object
             A prior, or what :meth:`given_draws` returns.
 
         Returns
         -------
-        list of Law
+        list of Distribution
         """
-        return [law]
+        return [distribution]
 
     @abstractmethod
     def extreme_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:

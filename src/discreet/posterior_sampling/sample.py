@@ -23,7 +23,7 @@ from discreet._declarations import (
 from discreet._documents.answer import Answer
 from discreet._documents.parts import Figure, Row, Series, Table, Words, as_count, rows_of
 from discreet._typing import FloatArray
-from discreet.distributions.law import Law
+from discreet.distributions.base import Distribution
 from discreet.distributions.mixtures import Rescaled
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.posterior_sampling.family import Family, start
@@ -137,20 +137,20 @@ class Sample(Answer):
     def posterior(self) -> Any:
         """The distribution of θ given the draws, their randomness accounted for; no privacy is spent.
 
-        A :class:`Normal` for a mean (one for each axis of a vector), a mixture of Gammas for a rate, the law
-        of the share for ``beta``, and for ``dirichlet`` a law of all shares with ``marginal(i)``. Each has
-        ``mean``, ``std``, ``interval`` and ``sample``.
+        A :class:`Normal` for a mean (one for each axis of a vector), a mixture of Gammas for a rate, the
+        distribution of the share for ``beta``, and for ``dirichlet`` a distribution of all shares with
+        ``marginal(i)``. Each has ``mean``, ``std``, ``interval`` and ``sample``.
         """
         family = self.model
         if self.grid > _COARSE_GRID_CELLS * family.grid(
-            start(family, self.prior_law, self.m), self.n, Fraction(self.r)
+            start(family, self.prior_distribution, self.m), self.n, Fraction(self.r)
         ):
             raise TooLargeError(
                 f"grid={float(self.grid):g} is too coarse to infer the parameter from draws; use a finer grid"
             )
         draws = np.array(self.drawn, dtype=np.float64)
-        law = family.given_draws(self.prior_law, self.n, self.r, self.m, draws)
-        return law if self.bounds is None else Rescaled(law, *self.bounds)
+        distribution = family.given_draws(self.prior_distribution, self.n, self.r, self.m, draws)
+        return distribution if self.bounds is None else Rescaled(distribution, *self.bounds)
 
     @cached_property
     def model(self) -> Family:
@@ -158,29 +158,29 @@ class Sample(Answer):
         return Family.from_dict(self.family)
 
     @cached_property
-    def prior_law(self) -> Any:
+    def prior_distribution(self) -> Any:
         """The prior of θ, as a distribution of the family."""
         return self.model.prior(self.prior)
 
-    def marginals(self) -> list[Law]:
+    def marginals(self) -> list[Distribution]:
         """Return the distribution of each number in θ given the draws, in the order of ``names``.
 
         Returns
         -------
-        list of Law
+        list of Distribution
         """
         return self.model.marginals(self.posterior)
 
-    def prior_marginals(self) -> list[Law]:
+    def prior_marginals(self) -> list[Distribution]:
         """Return the prior of each number in θ, in the order of ``names``.
 
         Returns
         -------
-        list of Law
+        list of Distribution
         """
         if self.bounds is not None:
-            return [Rescaled(self.prior_law, *self.bounds)]
-        return self.model.marginals(self.prior_law)
+            return [Rescaled(self.prior_distribution, *self.bounds)]
+        return self.model.marginals(self.prior_distribution)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -214,14 +214,14 @@ class Sample(Answer):
         >>> sampler.release(27).draws(size=10, seed=1).shape
         (10, 1)
         """
-        law = self.posterior
-        if hasattr(law, "sample"):
-            return np.asarray(law.sample(size, seed), dtype=np.float64).reshape(size, -1)
-        seeds = np.random.default_rng(seed).integers(2**63, size=len(law)).tolist()
+        distribution = self.posterior
+        if hasattr(distribution, "sample"):
+            return np.asarray(distribution.sample(size, seed), dtype=np.float64).reshape(size, -1)
+        seeds = np.random.default_rng(seed).integers(2**63, size=len(distribution)).tolist()
         return np.stack(
             [
                 marginal.sample(size, marginal_seed)
-                for marginal, marginal_seed in zip(law, seeds, strict=True)
+                for marginal, marginal_seed in zip(distribution, seeds, strict=True)
             ],
             axis=1,
         )
@@ -255,9 +255,12 @@ class Sample(Answer):
 
     def _rows(self, level: float) -> list[Row]:
         """Return mean, standard deviation and credible interval of each number in θ, given the draws."""
-        laws = self.marginals()
+        distributions = self.marginals()
         share = self.bounds is None and self.model.is_share
-        numbers = [[law.mean(), law.std(), *law.interval(level)] for law in laws]
+        numbers = [
+            [distribution.mean(), distribution.std(), *distribution.interval(level)]
+            for distribution in distributions
+        ]
         return rows_of(self.names, *zip(*numbers, strict=True), share=share)
 
     def tables(self) -> tuple[Table, ...]:
@@ -307,8 +310,8 @@ class Sample(Answer):
             return None
         values = self._rows_drawn
         series = tuple(
-            Series(row.name, law, prior=prior, draws=tuple(map(float, column)))
-            for row, law, prior, column in zip(
+            Series(row.name, distribution, prior=prior, draws=tuple(map(float, column)))
+            for row, distribution, prior, column in zip(
                 rows, self.marginals(), self.prior_marginals(), values.T, strict=True
             )
         )
@@ -335,7 +338,7 @@ class Sample(Answer):
         """
         super().check_parts()
         values = self._rows_drawn
-        numbers = len(self.model.parameters or self.model.marginals(self.prior_law))
+        numbers = len(self.model.parameters or self.model.marginals(self.prior_distribution))
         if values.ndim != 2 or values.shape[1] != numbers or not (values.size and np.isfinite(values).all()):
             raise ValueError(f"its draws are not {numbers} finite numbers each")
         if len(self.names) != numbers:
@@ -368,7 +371,7 @@ class Sample(Answer):
         Guarantee
         """
         model, claimed = self.model, self.guarantee
-        curve = model.curve(start(model, self.prior_law, self.m), self.n, Fraction(self.r))
+        curve = model.curve(start(model, self.prior_distribution, self.m), self.n, Fraction(self.r))
         relation, unit, assumed = model.protects
         if claimed.relation is Relation.REPLACE_PERSON and relation is Relation.REPLACE_ONE:
             most = people_bound(claimed.assumptions, claimed.unit)

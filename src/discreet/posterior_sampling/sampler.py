@@ -7,7 +7,7 @@ Geumlek, Song and Chaudhuri (2017), for every conjugate family of :mod:`discreet
 * ``concentrated``: from η₀/m + ΣS(x), with the largest m ≤ 1 that meets a target.
 
 The target is (λ, ε)-Rényi privacy, or (ε, δ), met on the exact profile. Draws are exact: the output has the
-law of a continuous draw rounded to a declared grid, with every comparison certain. Proofs:
+distribution of a continuous draw rounded to a declared grid, with every comparison certain. Proofs:
 ``proofs/posterior-sampling.md``.
 """
 
@@ -347,12 +347,12 @@ def posterior_sampler(
     check_target(name, epsilon, order, delta)
     model = as_family(family, options)
     size = as_size(n)
-    law = model.prior(prior)
+    distribution = model.prior(prior)
     members = 1 if per_person is None else as_positive(per_person, "per_person")
     target = _target(name, epsilon, order, delta, size)
 
     def _loss(r: float, m: float) -> Curve:
-        return group_curve(model.curve(start(model, law, m), size, Fraction(r)), members)
+        return group_curve(model.curve(start(model, distribution, m), size, Fraction(r)), members)
 
     if target and target.order is not None and members > 1 and _loss(1.0, 1.0).gaussian_squared is None:
         raise InvalidInputError(
@@ -362,7 +362,7 @@ def posterior_sampler(
             value=per_person,
         )
     r, m = _scalings(name, _loss, target)
-    curve, eta = _loss(r, m), start(model, law, m)
+    curve, eta = _loss(r, m), start(model, distribution, m)
     if target is None and model.assumed and math.isinf(curve.rdp(1.001)):  # it was bounded numerically
         raise InvalidInputError(
             f"n={size}: no bound is known on what a draw of the family {model.name!r} reveals; use "
@@ -381,7 +381,7 @@ def posterior_sampler(
     delta_spent = target.delta if target else Fraction(0)
     guarantee = Guarantee(spent, relation, delta_spent, basis, assumptions, curve, unit)
     aim = target.to_dict() if target else {}
-    return PosteriorSampler(name, model, law, size, r, m, cell, guarantee, aim)
+    return PosteriorSampler(name, model, distribution, size, r, m, cell, guarantee, aim)
 
 
 def check_target(

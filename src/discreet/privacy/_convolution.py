@@ -1,17 +1,18 @@
 """Composition of privacy profiles: discretise each upwards, convolve, and read δ(ε) off the result.
 
-For output laws P, Q let h(γ) = sup_A P(A) − γ Q(A), so that δ(ε) = h(e^ε). h is convex and non-increasing
-with h(0) = 1, and the supremum over all neighbouring pairs, in both orders, is so too; it also satisfies
-h(γ) = 1 − γ + γ h(1/γ), which gives the negative ε. Such a curve belongs to a pair of laws that dominates all
-the others, and the product of dominating pairs dominates an adaptive composition (Zhu, Dong and Wang 2022).
+For output distributions P, Q let h(γ) = sup_A P(A) − γ Q(A), so that δ(ε) = h(e^ε). h is convex and
+non-increasing with h(0) = 1, and the supremum over all neighbouring pairs, in both orders, is so too; it also
+satisfies h(γ) = 1 − γ + γ h(1/γ), which gives the negative ε. Such a curve belongs to a pair of distributions
+that dominates all the others, and the product of dominating pairs dominates an adaptive composition (Zhu,
+Dong and Wang 2022).
 
 *Discretise*: between grid points ε = iΔ replace h by its chords in γ. A chord lies above a convex curve, so
 the result is pessimistic; it is the curve of a discrete pair whose likelihood ratios are the e^{iΔ} and whose
 masses are the changes of slope ("connect the dots", Doroshenko et al. 2022). *Convolve*: after the masses
 were multiplied by e^{θ·loss}, with θ near the best Chernoff exponent for the wanted ε or δ, so that the
-rounding errors of the transforms are small against δ(ε) and not only against 1. The shortest laws are
-convolved first, and what is negligible at their ends is cut off, so that the work hardly grows with the
-number of parts. The law at one θ answers for every ε; bounds on all errors are added. Derivation and
+rounding errors of the transforms are small against δ(ε) and not only against 1. The shortest distributions
+are convolved first, and what is negligible at their ends is cut off, so that the work hardly grows with the
+number of parts. The distribution at one θ answers for every ε; bounds on all errors are added. Derivation and
 numerical slack: ``proofs/accounting.md``.
 """
 
@@ -37,11 +38,11 @@ _GRID_DEVIATIONS = 24.0  # a grid of _GRID_POINTS spans so many standard deviati
 _UNIT_ROUNDOFF = 2.0**-53
 _MAX_FINITE_LOSS = 600.0  # losses beyond e^600 are counted as infinite
 _TAIL_MASS = 1e-16
-_CUT_MASS = 1e-15  # mass that may be cut off at either end of a long tilted law
+_CUT_MASS = 1e-15  # mass that may be cut off at either end of a long tilted distribution
 _MAX_DIRECT_MULTIPLICATIONS = (
     1 << 17
 )  # below this many multiplications a direct convolution beats the transforms
-_MAX_UNCUT_LENGTH = 2048  # laws up to this length are not cut
+_MAX_UNCUT_LENGTH = 2048  # distributions up to this length are not cut
 
 
 class Losses(NamedTuple):
@@ -171,8 +172,8 @@ def _reach(curve: Curve, tail: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Law:
-    """A tilted law of the loss, in grid points: a convolution with its error."""
+class _Distribution:
+    """A tilted distribution of the loss, in grid points: a convolution with its error."""
 
     masses: FloatArray
     first: int
@@ -181,10 +182,10 @@ class _Law:
     dropped: float = 0.0
     """Bound on the mass that was cut off."""
 
-    def __lt__(self, other: _Law) -> bool:
+    def __lt__(self, other: _Distribution) -> bool:
         return len(self.masses) < len(other.masses)
 
-    def convolve(self, other: _Law) -> _Law:
+    def convolve(self, other: _Distribution) -> _Distribution:
         a, b = self.masses, other.masses
         error = 1.001 * (self.error + other.error)
         if len(a) * len(b) <= _MAX_DIRECT_MULTIPLICATIONS or min(len(a), len(b)) <= 16:
@@ -199,9 +200,9 @@ class _Law:
             masses = np.maximum(fft.irfft(spectrum, size)[:length], 0.0)
             norms = float(np.linalg.norm(a) + np.linalg.norm(b) + np.linalg.norm(masses))
             error += 8 * _UNIT_ROUNDOFF * math.log2(size) * norms
-        return _Law(masses, self.first + other.first, error, self.dropped + other.dropped)._cut()
+        return _Distribution(masses, self.first + other.first, error, self.dropped + other.dropped)._cut()
 
-    def _cut(self) -> _Law:
+    def _cut(self) -> _Distribution:
         if len(self.masses) <= _MAX_UNCUT_LENGTH:
             return self
         sums = np.cumsum(self.masses)
@@ -211,9 +212,9 @@ class _Law:
             return self
         # What was cut is at most this, and what the transforms' error may hide there.
         lost = 2 * _CUT_MASS + 4 * _UNIT_ROUNDOFF * len(sums) + self.error * math.sqrt(len(sums))
-        return _Law(self.masses[low:high], self.first + low, self.error, self.dropped + lost)
+        return _Distribution(self.masses[low:high], self.first + low, self.error, self.dropped + lost)
 
-    def power(self, count: int) -> _Law:
+    def power(self, count: int) -> _Distribution:
         square, result = self, self if count & 1 else None
         while count := count >> 1:
             square = square.convolve(square)
@@ -229,7 +230,7 @@ class Composition:
     def __init__(self, spent: Sequence[tuple[Curve, int]]) -> None:
         self._parts, self._step = grid(spent)
         self._nothing = any(losses.infinite >= 1.0 or not losses.masses.any() for losses, _ in self._parts)
-        self._laws: dict[float, tuple[_Law, float]] = {}
+        self._distributions: dict[float, tuple[_Distribution, float]] = {}
 
     @cached_property
     def _atoms(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp], FloatArray]:
@@ -272,10 +273,10 @@ class Composition:
 
         return math.exp(boundary(steep, high, high + math.log(1e-18), relative=0.0, absolute=math.log(1.05)))
 
-    def _law(self, tilt: float) -> tuple[_Law, float]:
-        """The law of the whole loss at a tilt, and the logarithm of what it was divided by."""
-        if tilt not in self._laws:
-            heap: list[_Law] = []
+    def _distribution(self, tilt: float) -> tuple[_Distribution, float]:
+        """The distribution of the whole loss at a tilt, and the logarithm of what it was divided by."""
+        if tilt not in self._distributions:
+            heap: list[_Distribution] = []
             log_scale = 0.0
             for losses, count in self._parts:
                 places = self._step * (losses.first + np.arange(len(losses.masses)))
@@ -285,15 +286,15 @@ class Composition:
                 masses = np.exp(logs - top)
                 size = float(masses.sum())
                 log_scale += count * (top + math.log(size))
-                heap.append(_Law(masses / size, losses.first).power(count))
+                heap.append(_Distribution(masses / size, losses.first).power(count))
             heapq.heapify(heap)
             while len(heap) > 1:
                 shortest = heapq.heappop(heap)
                 heapq.heapreplace(heap, shortest.convolve(heap[0]))
-            if len(self._laws) > 8:
-                self._laws.clear()
-            self._laws[tilt] = heap[0], log_scale
-        return self._laws[tilt]
+            if len(self._distributions) > 8:
+                self._distributions.clear()
+            self._distributions[tilt] = heap[0], log_scale
+        return self._distributions[tilt]
 
     @cached_property
     def _infinite(self) -> float:
@@ -305,7 +306,7 @@ class Composition:
         """Return an upper bound on δ(ε)."""
         if self._nothing:
             return 1.0
-        bounds = [self._delta(epsilon, tilt) for tilt in self._laws]
+        bounds = [self._delta(epsilon, tilt) for tilt in self._distributions]
         if bounds and min(slack - 0.01 * value for value, slack in bounds) <= 0:
             return min(value for value, slack in bounds if slack <= 0.01 * value)
         tilt = self._tilt(lambda _theta, _k, mean, _variance: mean >= epsilon)
@@ -313,29 +314,29 @@ class Composition:
 
     def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
         """Return an upper bound on δ(ε) from one tilt, and how much of it is an allowance for errors."""
-        law, log_scale = self._law(tilt)
+        distribution, log_scale = self._distribution(tilt)
         step = self._step
         steps = min(epsilon / step * (1 - 1e-15), 1e300)  # infinite where the step is far below ε
-        start = min(max(0, math.floor(steps) - 1 - law.first), len(law.masses))
-        places = step * (law.first + np.arange(start, len(law.masses)))
-        farthest = step * max(abs(law.first), abs(law.first + len(law.masses)))
+        start = min(max(0, math.floor(steps) - 1 - distribution.first), len(distribution.masses))
+        places = step * (distribution.first + np.arange(start, len(distribution.masses)))
+        farthest = step * max(abs(distribution.first), abs(distribution.first + len(distribution.masses)))
         # A grid point is rounded: it counts as a little larger.
         raised = places + 8 * _UNIT_ROUNDOFF * farthest
         if len(places) and log_scale - tilt * places[0] > 300.0:
             return 1.0, 1.0  # a tilt for other ε says nothing here
         weights = np.exp(log_scale - tilt * places)
         weights *= -np.expm1(np.minimum(epsilon - raised, 0.0))
-        finite = float(weights @ law.masses[start:])
+        finite = float(weights @ distribution.masses[start:])
         # No loss beyond ε weighs more than this: sup_x e^{−θx}(1 − e^{−x}) = θ^θ/(1 + θ)^{1 + θ}.
         heaviest = log_scale - tilt * epsilon - math.log1p(tilt)
         heaviest -= tilt * math.log1p(1 / tilt) if tilt > 0 else 0.0
-        slack = law.error * float(np.linalg.norm(weights)) * 1.001
-        slack += law.dropped * math.exp(min(heaviest, 700.0)) * 1.001
+        slack = distribution.error * float(np.linalg.norm(weights)) * 1.001
+        slack += distribution.dropped * math.exp(min(heaviest, 700.0)) * 1.001
         # Exponents up to |log_scale| + θ·|place| are rounded before they are exponentiated.
         powers = sum(count for _, count in self._parts)
         largest = abs(log_scale) + tilt * farthest + abs(epsilon)
         rounding = (
-            16 * _UNIT_ROUNDOFF * (powers + len(law.masses) + 4)
+            16 * _UNIT_ROUNDOFF * (powers + len(distribution.masses) + 4)
             + 16 * _UNIT_ROUNDOFF * (powers + 4) * largest
         )
         value = (finite + slack) * (1 + rounding)
@@ -360,10 +361,10 @@ class Composition:
 
         if holds(0.0):
             return 0.0
-        (law, _), step = self._law(tilt), self._step
-        low, high = max(0, -law.first), len(law.masses)
-        at = boundary(lambda at: holds(step * (law.first + at)), high, low)
-        right = step * (law.first + at)
+        (distribution, _), step = self._distribution(tilt), self._step
+        low, high = max(0, -distribution.first), len(distribution.masses)
+        at = boundary(lambda at: holds(step * (distribution.first + at)), high, low)
+        right = step * (distribution.first + at)
         if at == high and not holds(right):
             return math.inf
         return boundary(holds, right, right - step, relative=1e-11, steps=40)

@@ -184,7 +184,7 @@ def _noisy_gradient_chain(design: DrawDesign, steps: int | None, assumptions: tu
     """Return the design for noisy gradient descent, with its step and number of steps."""
     precision = Fraction(design.precision)
     curvature = precision + Fraction(design.weight) * design.n * design.norm_squared / 4
-    # Larger steps would widen the law, by 1/(1 − ηM/2) along the steepest direction, for nothing.
+    # Larger steps would widen the distribution, by 1/(1 − ηM/2) along the steepest direction, for nothing.
     step = down(min(1 / (2 * curvature), 1 / (50 * precision)))
     if steps is None:
         length = math.ceil(_HORIZON / (step * design.precision))

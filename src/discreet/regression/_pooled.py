@@ -23,7 +23,7 @@ from discreet._declarations import as_positive
 from discreet._documents.answer import Estimates
 from discreet._documents.parts import Figure, Row, Words, rows_of, with_interval
 from discreet._typing import FloatArray
-from discreet.distributions.law import tails
+from discreet.distributions.base import tails
 from discreet.errors import InvalidInputError
 
 Covariates = Mapping[str, Mapping[Any, float]]

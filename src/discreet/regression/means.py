@@ -49,7 +49,7 @@ from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet._randomness.gaussian import rounded_gaussian
 from discreet._randomness.integers import discrete_laplace
 from discreet._typing import FloatArray
-from discreet.distributions.law import tails
+from discreet.distributions.base import tails
 from discreet.distributions.mixture_likelihood import MixtureLikelihood
 from discreet.distributions.mixtures import NormalMixture
 from discreet.distributions.quantity import Quantity
@@ -202,7 +202,7 @@ class Mean(Bridged, Answer):
 
     column: str
     bounds: tuple[float, float]
-    law: NormalMixture = field(compare=False)  # these two follow from the released sums
+    distribution: NormalMixture = field(compare=False)  # these two follow from the released sums
     deviations: tuple[FloatArray, FloatArray] = field(compare=False)
     guarantee: Guarantee
     released: NoisySums
@@ -220,10 +220,10 @@ class Mean(Bridged, Answer):
 
     def _rows(self, level: float) -> list[Row]:
         """Return the posterior mean with its interval."""
-        variance = self.law.var()
-        noise = max(0.0, 1 - float(self.law.weight @ self.law.scale**2) / variance)
-        low, high = np.clip(self.law.ppf(tails(level)), *self.bounds).tolist()
-        return [Row(self.column, self.law.mean(), math.sqrt(variance), low, high, noise=noise)]
+        variance = self.distribution.var()
+        noise = max(0.0, 1 - float(self.distribution.weight @ self.distribution.scale**2) / variance)
+        low, high = np.clip(self.distribution.ppf(tails(level)), *self.bounds).tolist()
+        return [Row(self.column, self.distribution.mean(), math.sqrt(variance), low, high, noise=noise)]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw the population's mean from its posterior, within the bounds.
@@ -239,7 +239,7 @@ class Mean(Bridged, Answer):
         -------
         array of shape (size, 1)
         """
-        return np.clip(self.law.sample(as_positive(size, "size"), seed), *self.bounds)[:, None]
+        return np.clip(self.distribution.sample(as_positive(size, "size"), seed), *self.bounds)[:, None]
 
     def likelihood(self) -> MixtureLikelihood:
         """Return the likelihood log P(published | mean), for a model of your own.
@@ -260,12 +260,18 @@ class Mean(Bridged, Answer):
         >>> bool(likelihood.log_prob(40.0) > likelihood.log_prob(60.0))
         True
         """
-        law, precisions = self.law, self.law.scale[:, None, None] ** -2
-        return MixtureLikelihood.of_normals(self.names, law.weight, law.loc[:, None], precisions)
+        distribution, precisions = self.distribution, self.distribution.scale[:, None, None] ** -2
+        return MixtureLikelihood.of_normals(
+            self.names, distribution.weight, distribution.loc[:, None], precisions
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        mean, error, spread = self.law.mean(), math.sqrt(self.law.var()), self.deviation()[0]
+        mean, error, spread = (
+            self.distribution.mean(),
+            math.sqrt(self.distribution.var()),
+            self.deviation()[0],
+        )
         near = _AT_BOUND * (self.bounds[1] - self.bounds[0])
         for name, bound in zip(("lower", "upper"), self.bounds, strict=True):
             away = abs(mean - bound)
@@ -351,7 +357,7 @@ class Mean(Bridged, Answer):
     def check_parts(self) -> None:
         """Check that the noise fits the guarantee, and that the sums have a posterior."""
         super().check_parts()
-        parts = (self.law.weight, self.law.loc, self.law.scale, *self.deviations)
+        parts = (self.distribution.weight, self.distribution.loc, self.distribution.scale, *self.deviations)
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("no estimate can be computed from its sums")
         if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
@@ -500,7 +506,10 @@ class Means(Answer):
         >>> ages.pool().names
         ('north', 'south', 'west')
         """
-        groups = [group_mixture(mean.law.weight, mean.law.loc, mean.law.scale) for mean in self.means]
+        groups = [
+            group_mixture(mean.distribution.weight, mean.distribution.loc, mean.distribution.scale)
+            for mean in self.means
+        ]
         within = float(np.median([mean.deviation()[0] for mean in self.means]))
         first = self.means[0]
         subject = Subject(self.groups, self.by, f"Means of {first.column}", first.bounds)
@@ -751,8 +760,10 @@ class MeanDesign:
             size = (count if within else total) or None if public else None
             noisy = 0 if size else count + drawn[2]
             sums = NoisySums(first + drawn[0], second + drawn[1], noisy, size, self.noise)
-            law = posterior_of_mean(sums, self.column or "value", (self.grid.low, self.grid.high), promised)
-            means.append(replace(law, versions=VERSIONS))
+            distribution = posterior_of_mean(
+                sums, self.column or "value", (self.grid.low, self.grid.high), promised
+            )
+            means.append(replace(distribution, versions=VERSIONS))
         if self.groups is None:
             return means[0]
         names = tuple(as_plain(level) for level in self.groups.levels)

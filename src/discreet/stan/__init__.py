@@ -23,7 +23,7 @@ from discreet.errors import InvalidInputError
 
 __all__ = ["Program", "brms_family", "functions", "observe"]
 
-_COUNT_REACH = "9 * sqrt(fmax(centre, mean)) + 40"  # there the law of x has fallen by 40 nats
+_COUNT_REACH = "9 * sqrt(fmax(centre, mean)) + 40"  # there the distribution of x has fallen by 40 nats
 _STAN_LOG_DENSITIES = {
     "discrete-laplace": "log1m_exp(-1 / scale) - log1p_exp(-1 / scale) - fmax(z - x, x - z) / scale",
     "lattice": "-fmax(z - x, x - z) / scale",
@@ -41,7 +41,7 @@ _R_NOISE = {  # the same noises, drawn by R
 _FUNCTIONS = """\
 // log P(z | x): {name} noise of a count x.
 real noisy_term(real z, real x, real scale) {{
-  return {law};
+  return {distribution};
 }}
 
 // The largest whole number up to a value, 0 for negative values.
@@ -64,8 +64,8 @@ int noisy_floor(real value) {{
   return low;
 }}
 
-// The whole numbers around the largest term: z pulled to where the law of x is, and as far as terms matter.
-real noisy_centre(real z, real mean, real scale) {{
+// The whole numbers around the largest term: z pulled to where the distribution of x is, and as far as terms
+matter. real noisy_centre(real z, real mean, real scale) {{
   return fmax({pulled}, 0);
 }}
 int noisy_low(real z, real mean, real scale) {{
@@ -143,16 +143,21 @@ def functions(noise: Any) -> str:
     >>> print(functions(("geometric", 0.5)).splitlines()[0])
     // log P(z | x): discrete-laplace noise of a count x.
     """
-    law = as_noise(noise)
-    if law.name not in _STAN_LOG_DENSITIES:
+    distribution = as_noise(noise)
+    if distribution.name not in _STAN_LOG_DENSITIES:
         raise InvalidInputError(
-            f"there is no Stan code for {law.name} noise: it must be one of "
+            f"there is no Stan code for {distribution.name} noise: it must be one of "
             f"{', '.join(_STAN_LOG_DENSITIES)}; discreet.pymc takes every noise"
         )
     pulled, reach = "fmin(fmax(z, mean * exp(-1 / scale)), mean * exp(1 / scale))", _COUNT_REACH
-    if law.name == "gaussian":
+    if distribution.name == "gaussian":
         pulled, reach = "(z + mean) / 2", f"fmax(z - mean, mean - z) / 2 + fmin(9 * scale, {_COUNT_REACH})"
-    return _FUNCTIONS.format(name=law.name, law=_STAN_LOG_DENSITIES[law.name], pulled=pulled, reach=reach)
+    return _FUNCTIONS.format(
+        name=distribution.name,
+        distribution=_STAN_LOG_DENSITIES[distribution.name],
+        pulled=pulled,
+        reach=reach,
+    )
 
 
 @dataclass(frozen=True)
@@ -257,8 +262,8 @@ def brms_family(noise: Any) -> str:
     >>> brms_family(("geometric", 0.5)).splitlines()[0]
     'noisy_poisson <- brms::custom_family('
     """
-    law = bridging.independent(as_noise(noise))
-    code = functions(law)
+    distribution = bridging.independent(as_noise(noise))
+    code = functions(distribution)
     return f"""\
 noisy_poisson <- brms::custom_family(
   "noisy_poisson", dpars = "mu", links = "log", type = "real", vars = "vreal1[n]", loop = TRUE
@@ -269,7 +274,7 @@ posterior_epred_noisy_poisson <- function(prep) brms::get_dpar(prep, "mu")
 posterior_predict_noisy_poisson <- function(i, prep, ...) {{
   mu <- brms::get_dpar(prep, "mu", i = i)
   scale <- prep$data$vreal1[i]
-  rpois(length(mu), mu) + {_R_NOISE[law.name]}
+  rpois(length(mu), mu) + {_R_NOISE[distribution.name]}
 }}
 # brm(z | vreal(scale) ~ ..., data = d, family = noisy_poisson, stanvars = noisy_poisson_code)
 """

@@ -13,8 +13,8 @@ from typing import Any
 
 from discreet._declarations import as_epsilon
 from discreet._registry import MECHANISMS
-from discreet.planning.law import candidate_law
-from discreet_reproductions.paper_b.laws import Counts, Prior, box, draw_boxes, uniform_counts
+from discreet.planning.candidates import candidate_distribution
+from discreet_reproductions.paper_b.distributions import Counts, Prior, box, draw_boxes, uniform_counts
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 
@@ -70,8 +70,8 @@ def measure(settings: Settings, panel: str) -> list[Row]:
     for at, prior, counts in settings.cases[panel]:
         for name in SIX:
             m = MECHANISMS[name](prior, sum(counts), as_epsilon(settings.epsilon))
-            law = candidate_law(m, counts)
-            quantiles = box(law.distance, law.columns[name])
+            distribution = candidate_distribution(m, counts)
+            quantiles = box(distribution.distance, distribution.columns[name])
             rows.append({"panel": panel, "at": at, "mechanism": name, "counts": str(counts), **quantiles})
     return rows
 

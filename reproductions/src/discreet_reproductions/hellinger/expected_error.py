@@ -1,9 +1,9 @@
 """The error to expect of one mechanism, over its noise and over datasets from the prior predictive.
 
 The error is the Hellinger distance between the posterior that a mechanism releases and the true one; datasets
-follow the Dirichlet-multinomial law DirMult(α, n). Where all datasets and outputs can be listed the figures
-are exact; else datasets are drawn with a seeded generator, and the standard error, clustered by dataset, is
-stated.
+follow the Dirichlet-multinomial distribution DirMult(α, n). Where all datasets and outputs can be listed the
+figures are exact; else datasets are drawn with a seeded generator, and the standard error, clustered by
+dataset, is stated.
 """
 
 from __future__ import annotations
@@ -189,35 +189,40 @@ class Setting:
         return math.nan if found is None else found
 
     def _figures(self, m: Mechanism) -> tuple[dict[str, float], str]:
-        if number_of_compositions(self.n, self.k) * law_size(m) <= (_QUICK_CELLS if self.quick else _CELLS):
+        if number_of_compositions(self.n, self.k) * distribution_size(m) <= (
+            _QUICK_CELLS if self.quick else _CELLS
+        ):
             try:
                 return self._exact(m), "exact"
-            except TooLargeError:  # the law of the lattice mechanism at a tiny ε
+            except TooLargeError:  # the distribution of the lattice mechanism at a tiny ε
                 pass
         return self._simulated(m)
 
     def _exact(self, m: Mechanism) -> dict[str, float]:
-        outputs, law = m.log_pmfs(self.rows)
-        np.exp(law, out=law)
+        outputs, distribution = m.log_pmfs(self.rows)
+        np.exp(distribution, out=distribution)
         distance = self.distances(outputs)
-        weighted = self.weight[:, None] * law
+        weighted = self.weight[:, None] * distribution
         figures = {"expected": float((weighted * distance).sum())}
         if not self.brief:
             figures["median"], figures["q95"] = _weighted_quantiles(distance, weighted, (0.5, 0.95))
-            figures["kl"], figures["l1"] = self._exact_kl(outputs, law), self._exact_l1(outputs, weighted)
+            figures["kl"], figures["l1"] = (
+                self._exact_kl(outputs, distribution),
+                self._exact_l1(outputs, weighted),
+            )
         return figures
 
-    def _exact_kl(self, outputs: IntArray, law: FloatArray) -> float:
+    def _exact_kl(self, outputs: IntArray, distribution: FloatArray) -> float:
         """Σ_x w(x) Σ_r P(r|x) KL(Dir(α+x) ‖ Dir(α+r)), from the means of what depends on r."""
         from scipy.special import gammaln, psi
 
         prior = np.array(self.prior)
         released, true = outputs + prior, self.rows + prior
         size, total = released.sum(axis=1), float(true[0].sum())
-        of_released = law @ (gammaln(released).sum(axis=1) - gammaln(size))
+        of_released = distribution @ (gammaln(released).sum(axis=1) - gammaln(size))
         of_true = gammaln(true).sum(axis=1) - gammaln(total)
         slope = psi(true) - psi(total)
-        moved = ((law @ released - true) * slope).sum(axis=1)
+        moved = ((distribution @ released - true) * slope).sum(axis=1)
         return max(float(self.weight @ (of_released - of_true - moved)), 0.0)
 
     def _exact_l1(self, outputs: IntArray, weighted: FloatArray) -> float:
@@ -330,8 +335,8 @@ def seconds_per_dataset(n: int, k: int) -> float:
     return 0.04 + 8e-4 * k * k + (0.3 if n > 10**8 else 0.0)
 
 
-def law_size(m: Mechanism) -> int | float:
-    """How many terms the exact law of one dataset has; infinite where it cannot be listed."""
+def distribution_size(m: Mechanism) -> int | float:
+    """How many terms the exact distribution of one dataset has; infinite where it cannot be listed."""
     if isinstance(m, IndependentNoise):
         return m.number_of_outputs if m.n else math.inf
     if isinstance(m, Lattice):  # classes of noisy counts that are decoded one by one

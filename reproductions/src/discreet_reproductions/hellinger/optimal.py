@@ -1,6 +1,6 @@
 """The limit: the ε-private mechanism of least expected Hellinger error, by linear programming.
 
-Over all laws P(r|x) from the datasets x of n records to the posteriors r of such datasets,
+Over all distributions P(r|x) from the datasets x of n records to the posteriors r of such datasets,
 
     minimise Σ_x w(x) Σ_r P(r|x) H(x, r)   subject to   P(r|x) ≤ e^ε P(r|x') for neighbours,  Σ_r P(r|x) = 1,
 
@@ -49,7 +49,9 @@ _ABSOLUTE_GAP = 1e-9
 _STEEP = 9.0  # above this ε the constraints are scaled evenly, below on the side that keeps small values
 _MAX_PERMUTATIONS = 720
 _MARGIN = 1e-7  # share of ε that is kept back for rounding
-_FLAT = 5e-5  # ε·n up to which the best law without data is within this relative distance of the optimum
+_FLAT = (
+    5e-5  # ε·n up to which the best distribution without data is within this relative distance of the optimum
+)
 _NEGLIGIBLE = 1e-9  # prior predictive probability of a dataset that may be left out of the program
 _USED = 1e-12  # outcomes that no dataset releases with more than this probability are left out
 
@@ -123,7 +125,7 @@ def _orbits(prior: tuple[float, ...], program: _Program) -> IntArray:
 
 
 class _Solution(NamedTuple):
-    law: FloatArray
+    distribution: FloatArray
     """P(r|x) of the kept datasets, up to the solver's tolerance."""
     bound: float
     """No ε-private mechanism has a smaller expected error: the multipliers prove it, exact or not."""
@@ -134,9 +136,10 @@ def _solve(prior: tuple[float, ...], n: int, epsilon: Fraction) -> _Solution:
     program = _program(prior, n)
     rate = float(epsilon)
     if rate * n <= 1e-9:
-        # P(r|x) ≤ e^{εn} P(r|x') for all x, x': no mechanism gains more than that factor on a constant law.
-        law, error = _constant(program)
-        return _Solution(law, math.exp(-rate * n) * error)
+        # P(r|x) ≤ e^{εn} P(r|x') for all x, x': no mechanism gains more than that factor on a constant
+        # distribution.
+        distribution, error = _constant(program)
+        return _Solution(distribution, math.exp(-rate * n) * error)
     if rate > 40:  # e^{−ε} is below every tolerance: the truth, repaired
         return _Solution(np.eye(len(program.rows))[program.kept], 0.0)
     orbit = _orbits(prior, program)
@@ -147,7 +150,7 @@ def _solve(prior: tuple[float, ...], n: int, epsilon: Fraction) -> _Solution:
         solution = _linear_program(program, orbit, rate, method, scale)
         if solution is None:
             continue
-        gap = float(program.weight @ (solution.law * program.distance).sum(axis=1)) - solution.bound
+        gap = float(program.weight @ (solution.distribution * program.distance).sum(axis=1)) - solution.bound
         if gap <= _RELATIVE_GAP * solution.bound + _ABSOLUTE_GAP:
             return solution
     raise DiscreetError(
@@ -203,11 +206,11 @@ def _linear_program(
 
 
 def _constant(program: _Program) -> tuple[FloatArray, float]:
-    """The best law that does not look at the data: one posterior, always."""
+    """The best distribution that does not look at the data: one posterior, always."""
     errors = program.weight @ program.distance
-    law = np.zeros_like(program.distance)
-    law[:, int(np.argmin(errors))] = 1.0
-    return law, float(errors.min())
+    distribution = np.zeros_like(program.distance)
+    distribution[:, int(np.argmin(errors))] = 1.0
+    return distribution, float(errors.min())
 
 
 def optimal_error(*, prior: Sequence[float], n: int, epsilon: EpsilonLike) -> float:
@@ -237,12 +240,12 @@ def _table(prior: tuple[float, ...], n: int, epsilon: Fraction) -> _Table:
     program = _program(prior, n)
     rate = min(float(epsilon), 80.0)  # TOTAL < e^89: no two positive weights differ by more
     if float(epsilon) * n <= _FLAT:
-        law = _constant(program)[0][program.nearest]
+        distribution = _constant(program)[0][program.nearest]
     else:
-        law = _solve(prior, n, epsilon).law[program.nearest]
-        law = _repaired(law, program.pairs, rate * (1 - _MARGIN) - 1e-13)
-    used = np.flatnonzero(law.max(axis=0) > 0)
-    weights = tuple(_as_integers(row) for row in law[:, used].tolist())
+        distribution = _solve(prior, n, epsilon).distribution[program.nearest]
+        distribution = _repaired(distribution, program.pairs, rate * (1 - _MARGIN) - 1e-13)
+    used = np.flatnonzero(distribution.max(axis=0) > 0)
+    weights = tuple(_as_integers(row) for row in distribution[:, used].tolist())
     if not _is_private(weights, program.pairs, epsilon):
         raise DiscreetError(
             f"the optimal table for prior={prior}, n={n}, epsilon={epsilon} could not be rounded within its "
@@ -253,33 +256,33 @@ def _table(prior: tuple[float, ...], n: int, epsilon: Fraction) -> _Table:
     return _Table(outputs, dict(zip(map(tuple, program.rows.tolist()), weights, strict=True)))
 
 
-def _repaired(law: FloatArray, pairs: IntArray, rate: float) -> FloatArray:
-    """The nearest law above the solver's that keeps all ratios, brought back to sum one.
+def _repaired(distribution: FloatArray, pairs: IntArray, rate: float) -> FloatArray:
+    """The nearest distribution above the solver's that keeps all ratios, brought back to sum one.
 
     First the least majorant, max over x' of P(r|x') e^{−rate·d(x,x')}. Then rows of different sums are filled
-    up with a law q that is the same for all datasets, in an amount that changes between them by a factor of
-    at most e^rate because a constant part is added to it.
+    up with a distribution q that is the same for all datasets, in an amount that changes between them by a
+    factor of at most e^rate because a constant part is added to it.
     """
-    law = np.where(law.max(axis=0) > _USED, law, 0.0)
+    distribution = np.where(distribution.max(axis=0) > _USED, distribution, 0.0)
     factor = math.exp(-rate)
     x, y = pairs.T
     while True:
-        raised = law.copy()
-        np.maximum.at(raised, x, factor * law[y])
-        if np.array_equal(raised, law):
+        raised = distribution.copy()
+        np.maximum.at(raised, x, factor * distribution[y])
+        if np.array_equal(raised, distribution):
             break
-        law = raised
-    missing = law.sum(axis=1)
+        distribution = raised
+    missing = distribution.sum(axis=1)
     missing = missing.max() - missing
     constant = 1.01 * float(missing.max()) / math.expm1(rate) + 2.0**-60
-    common = law.mean(axis=0)
-    law = law + (missing + constant)[:, None] * (common / common.sum())
-    return np.asarray(law / law.sum(axis=1).max(), dtype=np.float64)
+    common = distribution.mean(axis=0)
+    distribution = distribution + (missing + constant)[:, None] * (common / common.sum())
+    return np.asarray(distribution / distribution.sum(axis=1).max(), dtype=np.float64)
 
 
-def _as_integers(law: Sequence[float]) -> tuple[int, ...]:
+def _as_integers(distribution: Sequence[float]) -> tuple[int, ...]:
     """Weights proportional to probabilities, exactly TOTAL in sum; the largest takes the rounding."""
-    weights = [int(Fraction(p) * TOTAL) for p in law]
+    weights = [int(Fraction(p) * TOTAL) for p in distribution]
     largest = max(range(len(weights)), key=weights.__getitem__)
     weights[largest] += TOTAL - sum(weights)
     return tuple(weights)
@@ -330,8 +333,8 @@ class Optimal(Mechanism):
         return self._table.outputs, np.log(self._probabilities(counts))
 
     def log_pmfs(self, rows: IntArray) -> tuple[IntArray, FloatArray]:
-        laws = [self._probabilities(tuple(row)) for row in rows.tolist()]
-        return self._table.outputs, np.log(np.array(laws))
+        distributions = [self._probabilities(tuple(row)) for row in rows.tolist()]
+        return self._table.outputs, np.log(np.array(distributions))
 
     def _probabilities(self, counts: tuple[int, ...]) -> FloatArray:
         return np.array([weight / TOTAL for weight in self._table.weights[counts]])
@@ -345,7 +348,7 @@ class Optimal(Mechanism):
 def optimal_mechanism(*, prior: Sequence[float], n: int, epsilon: EpsilonLike) -> Optimal:
     """The mechanism that attains :func:`optimal_error` up to rounding, usable like any other.
 
-    Its law is a table of integers, drawn exactly; that no pair of neighbouring datasets has a loss above ε is
-    checked on these integers. The linear program is solved when the mechanism is first used.
+    Its distribution is a table of integers, drawn exactly; that no pair of neighbouring datasets has a loss
+    above ε is checked on these integers. The linear program is solved when the mechanism is first used.
     """
     return Optimal(prior=as_prior(prior), n=as_size(n), epsilon=as_epsilon(epsilon))

@@ -113,7 +113,7 @@ class OutputPerturbationLogisticRegression(DrawingEstimator):
                 "the minimum was not found to the accuracy that the guarantee needs; use a larger "
                 "prior_precision"
             )
-        if not noise.private:  # the same law in floats, fast enough for experiments
+        if not noise.private:  # the same distribution in floats, fast enough for experiments
             shift = noise.normals((design.draws, design.dimension)) / math.sqrt(design.precision)
             return design.on_grid(found + shift)
         precision, half = Fraction(design.precision), design.grid / 2
@@ -243,7 +243,7 @@ class OPSLogisticRegression(DrawingEstimator):
         return draw(design, signed, noise)
 
     def _checked_delta(self, sampler: str, n: int) -> Fraction:
-        """That of the proximal sampler; the other draws from the law itself and has none."""
+        """That of the proximal sampler; the other draws from the distribution itself and has none."""
         if self.delta is None or self.delta == 0:
             if sampler == "proximal":
                 raise InvalidInputError(

@@ -1,9 +1,10 @@
 """Two ways to draw from e^{−U} itself, U(w) = ρ Σ log(1 + e^{−v·w}) + (m/2)‖w‖², over signed rows v = y·x.
 
 An exact draw is μ-GDP with μ² = Δ²/m (Gopi, Lee and Liu 2022), and so is ŵ + N(0, I/m) for the minimiser ŵ; a
-law within τ of it in total variation adds (1 + e^ε)τ to δ(ε). The package itself takes noisy gradient steps
-(:mod:`discreet.regression._chain`), whose running time is the same for all data. These return draws and
-nothing else: acceptance rates, iterates and counts of attempts depend on the data and are never reported.
+distribution within τ of it in total variation adds (1 + e^ε)τ to δ(ε). The package itself takes noisy
+gradient steps (:mod:`discreet.regression._chain`), whose running time is the same for all data. These return
+draws and nothing else: acceptance rates, iterates and counts of attempts depend on the data and are never
+reported.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _MOST_CELLS = 1 << 33  # entries without a kept candidate: minutes
 
 @dataclass(frozen=True)
 class ExactDesign(DrawDesign):
-    """A design whose law is that of the posterior, within τ, perhaps on a ball."""
+    """A design whose distribution is that of the posterior, within τ, perhaps on a ball."""
 
     tau: Fraction = Fraction(0)
     radius: float = math.inf
@@ -158,8 +159,8 @@ def proximal_length(
 ) -> tuple[int, Fraction]:
     """(K + 1, τ): steps after which the total variation is at most ½ W/√η (1 + mη)^{−K} = τ ≤ ``tau``.
 
-    W bounds the distance (in W₂) of the start from the target law: √(d/m) from the mode, if not given. A
-    hundredth is added for a mode that is found to rounding.
+    W bounds the distance (in W₂) of the start from the target distribution: √(d/m) from the mode, if not
+    given. A hundredth is added for a mode that is found to rounding.
     """
     start = math.sqrt(dimension / precision) if distance is None else distance
     rate = math.log1p(precision * step)
@@ -208,8 +209,8 @@ def rejection(made: ExactDesign, signed: FloatArray, noise: DoubleNoise) -> Floa
 def proximal(made: ExactDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
     """y = x + √η ξ, then x' from exp(−U(x') − ‖x' − y‖²/2η) by tangent rejection, K + 1 times from the mode.
 
-    The inner draw is exact, so the law after K + 1 steps is within ``made.tau`` of the target in total
-    variation whatever the data. How long a step takes depends on the data.
+    The inner draw is exact, so the distribution after K + 1 steps is within ``made.tau`` of the target in
+    total variation whatever the data. How long a step takes depends on the data.
     """
     start, size = mode(signed, made.weight, made.precision, _tolerance(made))
     if size > 1e-3 * math.sqrt(made.precision * made.dimension):

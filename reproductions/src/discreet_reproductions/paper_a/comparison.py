@@ -1,7 +1,7 @@
 """The mechanisms of A side by side: exact expected Hellinger error and its 90 % quantile against n.
 
-Datasets follow the prior predictive law, and every dataset and output is enumerated. The lattice mechanism is
-a reference that A does not have. EHDL is drawn as well, although it is not private.
+Datasets follow the prior predictive distribution, and every dataset and output is enumerated. The lattice
+mechanism is a reference that A does not have. EHDL is drawn as well, although it is not private.
 """
 
 from __future__ import annotations
@@ -78,9 +78,15 @@ def measure(prior: Prior, n: int, epsilon: float) -> list[Row]:
     setting = Setting(prior, n)
     rows = []
     for name, mechanism in chosen_mechanisms(prior, n, epsilon).items():
-        laws = [mechanism.log_pmf(x) for x in setting.rows.tolist()]
-        outputs, law = laws[0][0], np.exp([log_probability for _, log_probability in laws])
-        distance, probability = setting.distances(outputs).ravel(), (setting.weight[:, None] * law).ravel()
+        distributions = [mechanism.log_pmf(x) for x in setting.rows.tolist()]
+        outputs, distribution = (
+            distributions[0][0],
+            np.exp([log_probability for _, log_probability in distributions]),
+        )
+        distance, probability = (
+            setting.distances(outputs).ravel(),
+            (setting.weight[:, None] * distribution).ravel(),
+        )
         order = np.argsort(distance)
         cumulative = np.cumsum(probability[order])
         at = int(np.searchsorted(cumulative, QUANTILE * cumulative[-1] - 1e-12))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet._numerics.count_vectors import compositions
-from discreet._numerics.neighbours import HellingerLaws
+from discreet._numerics.neighbours import HellingerDistributions
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
@@ -24,7 +24,7 @@ EDGE = math.sqrt(1 - math.gamma(1.5))
 def loss_with_constant(prior: tuple[float, ...], n: int, epsilon: float) -> float:
     """The exact loss of EHD with √(1 − π/4) as its sensitivity."""
     rows = compositions(n, len(prior))
-    return HellingerLaws(prior, rows, np.full(len(rows), 1 / CONSTANT)).worst_loss(epsilon / 2)
+    return HellingerDistributions(prior, rows, np.full(len(rows), 1 / CONSTANT)).worst_loss(epsilon / 2)
 
 
 def local_rows() -> list[Row]:

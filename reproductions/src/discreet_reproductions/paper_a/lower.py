@@ -113,7 +113,7 @@ def statements(rows: Sequence[Row]) -> list[Statement]:
 
 
 def lower(run: Run) -> Outcome:
-    """The bound against the exact law of EHDL and against A's."""
+    """The bound against the exact distribution of EHDL and against A's."""
     settings = LowerSettings().quick() if run.quick else LowerSettings()
     places = [(p, n, e) for p in settings.priors for n in settings.sizes for e in settings.epsilons]
     run.expect(len(places))

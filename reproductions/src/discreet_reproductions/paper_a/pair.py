@@ -1,4 +1,5 @@
-"""Two levels exactly: the datasets of n records, their distances, and the laws of the mechanisms of A.
+"""Two levels exactly: the datasets of n records, their distances, and the distributions of the mechanisms of
+A.
 
 A posterior is Beta(α₁ + x, α₂ + n − x). As t grows, P[H < t] changes only where t passes the distance of a
 candidate, so that finitely many values of t stand for all.
@@ -67,19 +68,19 @@ class Pair:
         weight = np.exp(-rate[:, None] * self.distance)
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
-    def within(self, law: FloatArray) -> FloatArray:
+    def within(self, distribution: FloatArray) -> FloatArray:
         """P[H < t] of the events."""
-        return np.cumsum(np.take_along_axis(law, self._order, axis=1), axis=1)
+        return np.cumsum(np.take_along_axis(distribution, self._order, axis=1), axis=1)
 
 
 def noisy_counts(n: int, rate: float) -> FloatArray:
     """P(released count | x) for all x: the noise shifted to x, with the tails on the ends."""
     mechanism = LSHist(prior=(1.0, 1.0), n=2 * n, epsilon=Fraction(rate))
-    noise = np.exp(mechanism.clipped_law(n, 2 * n))  # of shifts −n, …, n
-    law = np.lib.stride_tricks.sliding_window_view(noise, n + 1)[::-1].copy()
-    law[:, 0] = np.cumsum(noise)[: n + 1][::-1]
-    law[:, n] = np.cumsum(noise[::-1])[: n + 1]
-    return law
+    noise = np.exp(mechanism.clipped_distribution(n, 2 * n))  # of shifts −n, …, n
+    distribution = np.lib.stride_tricks.sliding_window_view(noise, n + 1)[::-1].copy()
+    distribution[:, 0] = np.cumsum(noise)[: n + 1][::-1]
+    distribution[:, n] = np.cumsum(noise[::-1])[: n + 1]
+    return distribution
 
 
 ANSWERS = {"yes": "holds", "partly": "up to a constant", "no": "fails"}

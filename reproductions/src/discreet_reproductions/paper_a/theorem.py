@@ -157,8 +157,8 @@ class _ZhangEvents:
 
     def probabilities(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
         n = self.pair.n
-        law = noisy_counts(n, epsilon / 2)
-        joint = (law[:, :, None] * law[::-1][:, None, :]).reshape(n + 1, -1)
+        distribution = noisy_counts(n, epsilon / 2)
+        joint = (distribution[:, :, None] * distribution[::-1][:, None, :]).reshape(n + 1, -1)
         cumulative = np.cumsum(np.take_along_axis(joint, self._order, axis=1), axis=1)
         cumulative = np.concatenate([np.zeros((n + 1, 1)), cumulative], axis=1)
         low, high = (np.take_along_axis(cumulative, ends, axis=1) for ends in self._ends)
@@ -170,7 +170,7 @@ def step_rows(prior: Prior, n: int, epsilons: Sequence[float]) -> list[Row]:
     pair = Pair(prior, n)
     rows = []
     for epsilon in epsilons:
-        law = pair.lshist(epsilon)
+        distribution = pair.lshist(epsilon)
         inside = pair.distance <= pair.local[:, None] + SAME
         strictly = pair.distance < pair.local[:, None] - SAME
         one, two = math.exp(-epsilon), math.exp(-2 * epsilon)
@@ -181,12 +181,12 @@ def step_rows(prior: Prior, n: int, epsilons: Sequence[float]) -> list[Row]:
             "n": n,
             "epsilon": epsilon,
             "stated": 1 - (one + two) / 2,
-            "within": float((law * inside).sum(axis=1).min()),
-            "strictly_within": float((law * strictly).sum(axis=1).min()),
+            "within": float((distribution * inside).sum(axis=1).min()),
+            "strictly_within": float((distribution * strictly).sum(axis=1).min()),
             "near_steps_within": bool((inside | ~near).all()),
         }
         for name, gamma in (("corollary", (one + two) / 2), ("theorem", one)):
-            probability = pair.within(law)
+            probability = pair.within(distribution)
             position = np.argmax(probability >= 1 - gamma - 1e-12, axis=1)
             ratio = pair.reached[shift, position] / pair.local
             row |= {f"error_ratio_{name}_low": float(ratio.min()), f"error_ratio_{name}": float(ratio.max())}
@@ -198,13 +198,13 @@ def step_rows(prior: Prior, n: int, epsilons: Sequence[float]) -> list[Row]:
 def curve(mechanism: str, n: int, epsilon: float, x: int) -> list[Row]:
     """P[H < t] of one dataset with prior (1, 1) along t, beside the expressions of the theorem."""
     pair = Pair((1.0, 1.0), n)
-    laws = {
+    distributions = {
         "lszhang": lambda: _ZhangEvents(pair).probabilities(epsilon)[0],
         "lshist": lambda: pair.within(pair.lshist(epsilon)),
         "ehd": lambda: pair.within(pair.exponential(epsilon, PAPER_GS)),
         "ehdl": lambda: pair.within(pair.exponential(epsilon, pair.local)),
     }
-    exact = laws[mechanism]()
+    exact = distributions[mechanism]()
     rows = []
     for j in np.flatnonzero(pair.is_event[x]):
         k = pair.steps["largest"][x, j]

@@ -97,15 +97,16 @@ def measure(prior: Prior, n: int, settings: Settings) -> list[Row]:
             for mechanism in WORDS:
                 if mechanism == "ehd":
                     weight = np.exp(-epsilon * distance / (2 * PAPER_GS))
-                    law, which = weight / weight.sum(), "pair"
+                    distribution, which = weight / weight.sum(), "pair"
                 else:
                     cls = LSHist if mechanism == "lshist" else LSZhang
-                    released, log_law = cls(prior, n, as_epsilon(epsilon)).log_pmf(counts)
-                    law, which = np.exp(log_law), mechanism
+                    released, log_distribution = cls(prior, n, as_epsilon(epsilon)).log_pmf(counts)
+                    distribution, which = np.exp(log_distribution), mechanism
                     if which not in errors:
                         errors[which] = _errors(true, released + np.array(prior))
                 found = {
-                    name: _quantiles(value, law, settings.deltas) for name, value in errors[which].items()
+                    name: _quantiles(value, distribution, settings.deltas)
+                    for name, value in errors[which].items()
                 }
                 for i, delta in enumerate(settings.deltas):
                     at = (mechanism, n, epsilon, delta)
@@ -140,11 +141,11 @@ def _errors(true: FloatArray, released: FloatArray) -> dict[str, tuple[FloatArra
 
 
 def _quantiles(
-    error: tuple[FloatArray, npt.NDArray[np.int64]], law: FloatArray, deltas: Sequence[float]
+    error: tuple[FloatArray, npt.NDArray[np.int64]], distribution: FloatArray, deltas: Sequence[float]
 ) -> list[float]:
     """The least v with P[error ≤ v] ≥ 1 − δ for each δ."""
     value, order = error
-    cumulative = np.cumsum(law[order])
+    cumulative = np.cumsum(distribution[order])
     at = [min(int(np.searchsorted(cumulative, 1 - delta - 1e-12)), len(order) - 1) for delta in deltas]
     return [float(value[order[i]]) for i in at]
 

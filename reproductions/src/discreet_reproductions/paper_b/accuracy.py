@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet_reproductions.paper_b.laws import RATES, draw_boxes
+from discreet_reproductions.paper_b.distributions import RATES, draw_boxes
 from discreet_reproductions.paper_b.quoted import constant_claims, constants
 from discreet_reproductions.paper_b.readings import FIGURE3, FIGURE4, FIGURE5, LAPLACE, Settings, measure
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure

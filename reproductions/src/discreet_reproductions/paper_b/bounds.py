@@ -27,7 +27,14 @@ from discreet._numerics.hellinger import candidate_distances, hellinger
 from discreet.mechanisms.hellinger.exponential import MBeta
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 from discreet_reproductions.arrays import FloatArray
-from discreet_reproductions.paper_b.laws import RATES, Counts, Prior, exponential, sensitivity, smoothing
+from discreet_reproductions.paper_b.distributions import (
+    RATES,
+    Counts,
+    Prior,
+    exponential,
+    sensitivity,
+    smoothing,
+)
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 
@@ -96,36 +103,41 @@ def _case(settings: Settings, prior: Prior, counts: Counts) -> list[Row]:
     name = {"prior": str(prior), "counts": str(counts)}
     least = normalisers(prior, n, [factor * epsilon for factor in RATES.values()], beta).min(axis=0)
     for (label, factor), everywhere in zip(RATES.items(), least, strict=True):
-        law = exponential(counts, prior, factor * epsilon / smooth)
-        own = float(np.exp(-factor * epsilon / smooth * law.distance).sum())
-        defined = float(np.exp(-epsilon / (2 * smooth) * law.distance).sum())
+        distribution = exponential(counts, prior, factor * epsilon / smooth)
+        own = float(np.exp(-factor * epsilon / smooth * distribution.distance).sum())
+        defined = float(np.exp(-epsilon / (2 * smooth) * distribution.distance).sum())
         closed = least_normaliser(n, k, factor * epsilon, beta)
         library, from_truth = _of_the_library(
             prior, counts, Fraction(str(epsilon)), Fraction(str(delta)), label
         )
         for c in grid:
-            beyond = law.distance >= c
+            beyond = distribution.distance >= c
             if beyond.any():
                 far = many * math.exp(-factor * epsilon * c / smooth)
-                mixed = float(np.exp(-epsilon / smooth * law.distance[beyond]).sum()) / defined
+                mixed = float(np.exp(-epsilon / smooth * distribution.distance[beyond]).sum()) / defined
                 rows.append(
                     {**name, "mechanism": "smooth", "rate": label, "c": float(c)}
                     | {"exact": float(library[from_truth >= c].sum())}
-                    | {"first": float(np.exp(-factor * epsilon / smooth * law.distance[beyond]).sum()) / own}
+                    | {
+                        "first": float(
+                            np.exp(-factor * epsilon / smooth * distribution.distance[beyond]).sum()
+                        )
+                        / own
+                    }
                     | {"first_as_printed": mixed, "second": far / own, "third": far / closed}
                 )
         rows.append(
             {**name, "rate": label, "beta": beta, "smooth": smooth, "normaliser": own}
             | {"least_normaliser": float(everywhere), "closed_form": closed, "candidates": many}
         )
-    law = exponential(counts, prior, epsilon / (2 * whole))
+    distribution = exponential(counts, prior, epsilon / (2 * whole))
     for c in grid:
-        beyond = law.distance >= c
+        beyond = distribution.distance >= c
         if beyond.any():
             bound = many * math.exp(-epsilon * c / (2 * whole))
             rows.append(
                 {**name, "mechanism": "global", "rate": "ε/(2S)", "c": float(c)}
-                | {"exact": float(law.probability[beyond].sum()), "first": math.nan}
+                | {"exact": float(distribution.probability[beyond].sum()), "first": math.nan}
                 | {"first_as_printed": math.nan, "second": math.nan, "third": bound}
             )
     return rows
@@ -134,7 +146,7 @@ def _case(settings: Settings, prior: Prior, counts: Counts) -> list[Row]:
 def _of_the_library(
     prior: Prior, counts: Counts, epsilon: Fraction, delta: Fraction, rate: str
 ) -> tuple[FloatArray, FloatArray]:
-    """The law of M_β for one dataset as the library has it, and the distance of each output.
+    """The distribution of M_β for one dataset as the library has it, and the distance of each output.
 
     At rate ε/S it is M_β for 2ε, with the δ that leaves β as it is: δ²/(2(n + 1)).
     """
@@ -178,8 +190,8 @@ def _first(rows: Sequence[Row]) -> Statement:
         "the tail is the sum of e^{−εH/S}/NL over candidates at distance c or more",
         "B 3.3",
         "no" if off > _ROUNDING else "yes" if max(abs(s - 1) for s in start) <= _ROUNDING else "partly",
-        f"within {off:.1g} of the law of the library's M_β with one rate throughout; as printed P[H ≥ 0] "
-        f"would be {min(start):.3f} to {max(start):.3f}",
+        f"within {off:.1g} of the distribution of the library's M_β with one rate throughout; as printed "
+        f"P[H ≥ 0] would be {min(start):.3f} to {max(start):.3f}",
         "the formula has e^{−εH/S}, while the mechanism and NL (B 2.1, 2.3.2) have e^{−εH/(2S)}",
         {"difference": off, "at_zero_as_printed": start},
     )

@@ -2,7 +2,7 @@
 
 M_β at budget b is P(r) ∝ exp(−b·H/(2·S_β)). The definition takes b = ε, and loses about half of ε (B 4.4).
 With ``calibration="exact"`` b is the largest number at which all pairs of datasets are seen to be (ε, δ).
-Expected Hellinger errors are those over the prior predictive law.
+Expected Hellinger errors are those over the prior predictive distribution.
 """
 
 from __future__ import annotations

@@ -59,10 +59,10 @@ def excess(
         smooth[j] = max(smooth[j], smooth[j - 1] * fall)
     for j in range(n - 1, -1, -1):
         smooth[j] = max(smooth[j], smooth[j + 1] * fall)
-    law = -epsilon * distance / (2 * smooth[:, None])
-    law -= logsumexp(law, axis=1)[:, None]
+    distribution = -epsilon * distance / (2 * smooth[:, None])
+    distribution -= logsumexp(distribution, axis=1)[:, None]
     found, largest = -math.inf, -math.inf
-    for first, second in ((law[:-1], law[1:]), (law[1:], law[:-1])):
+    for first, second in ((distribution[:-1], distribution[1:]), (distribution[1:], distribution[:-1])):
         loss = first - second
         above, largest = loss - part * epsilon, max(largest, float(loss.max()))
         with np.errstate(divide="ignore"):
@@ -178,7 +178,7 @@ def _plot(rows: Sequence[Row], witnesses: Sequence[Row]) -> Any:
             many.loglog(row["k"], row["exact"] / row["delta"], "x", color="black")
     many.set_xticks([row["k"] for row in witnesses], [str(row["k"]) for row in witnesses])
     many.minorticks_off()
-    many.set_xlabel("levels k (cross: exact law, dot: its limit)")
+    many.set_xlabel("levels k (cross: exact distribution, dot: its limit)")
     many.set_title("prior (a, …, a, B): refuted", fontsize=10)
     for axis in (two, many):
         axis.axhline(1, color="black", linewidth=0.9, linestyle=":")

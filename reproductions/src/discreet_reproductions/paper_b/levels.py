@@ -3,11 +3,11 @@
 The prior is α = (a, …, a, B) with B ≫ a ≫ n². Distances then tend to those of Euclid between the first k − 1
 counts, up to the scale 1/√(8a), because −ln BC tends to Σ(cᵢ − bᵢ)²/(8αᵢ). A step between two of these levels
 is √2 long, a step to or from the last one 1. So the data x = (0, …, 0, n) have the local sensitivity 1, and
-their neighbours x′ = (1, 0, …, 0, n − 1) have √2: the rates of the two laws differ by max(1, √2e^{−β})/√2,
-and with many levels most of the mass lies far out, where that matters.
+their neighbours x′ = (1, 0, …, 0, n − 1) have √2: the rates of the two distributions differ by max(1,
+√2e^{−β})/√2, and with many levels most of the mass lies far out, where that matters.
 
-Both laws are the same for all candidates of one type (the first count and the partition that the other small
-counts form), so that the exact δ(ε) of the pair needs no enumeration of the candidates.
+Both distributions are the same for all candidates of one type (the first count and the partition that the
+other small counts form), so that the exact δ(ε) of the pair needs no enumeration of the candidates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from discreet._numerics.log_gamma import log_gamma_gap
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
 from discreet_reproductions.arrays import FloatArray
-from discreet_reproductions.paper_b.laws import smoothing
+from discreet_reproductions.paper_b.distributions import smoothing
 from discreet_reproductions.report import Row
 
 __all__ = ["WITNESSES", "exact_delta", "limit_delta", "measure"]
@@ -33,7 +33,7 @@ WITNESSES = (
 )
 """k, n, ε and δ."""
 PRIOR = 1e12, 1e24
-"""a and B of the exact law."""
+"""a and B of the exact distribution."""
 
 
 def limit_delta(k: int, n: int, epsilon: float, delta: float) -> float:
@@ -55,11 +55,13 @@ def limit_delta(k: int, n: int, epsilon: float, delta: float) -> float:
     with np.errstate(divide="ignore"):
         times = np.log(number[n - first[:, 0]])
     smooth = max(1, math.sqrt(2) * math.exp(-smoothing(epsilon, delta, n)))
-    laws = [
+    distributions = [
         -epsilon * np.sqrt(squares + (first - moved) ** 2) / (2 * scale)
         for moved, scale in ((0, smooth), (1, math.sqrt(2)))
     ]
-    return _hockey_stick([law - logsumexp(law + times) for law in laws], times, epsilon)
+    return _hockey_stick(
+        [distribution - logsumexp(distribution + times) for distribution in distributions], times, epsilon
+    )
 
 
 def exact_delta(
@@ -72,7 +74,7 @@ def exact_delta(
 ) -> float:
     """δ(ε) between x and x′ for the prior (a, …, a, B), over all candidates, by their types.
 
-    The law is that of the budget, which is ε where none is given.
+    The distribution is that of the budget, which is ε where none is given.
     """
     budget = epsilon if budget is None else budget
     from scipy.special import logsumexp
@@ -99,18 +101,18 @@ def exact_delta(
         forward.append(none[value] + apart[here] + whole[last])
         back.append(one[value] + apart[here] + less[last])
     weights, alphas = np.concatenate(times), (small,) * (k - 1) + (large,)
-    laws = []
+    distributions = []
     for counts_of, gap in (((0,) * (k - 1) + (n,), forward), ((1,) + (0,) * (k - 2) + (n - 1,), back)):
         smooth = smooth_sensitivity(counts_of, alphas, beta=smoothing(budget, delta, n))
-        law = -budget * np.sqrt(-np.expm1(-np.concatenate(gap))) / (2 * smooth)
-        laws.append(law - logsumexp(law + weights))
-    return _hockey_stick(laws, weights, epsilon)
+        distribution = -budget * np.sqrt(-np.expm1(-np.concatenate(gap))) / (2 * smooth)
+        distributions.append(distribution - logsumexp(distribution + weights))
+    return _hockey_stick(distributions, weights, epsilon)
 
 
-def _hockey_stick(laws: Sequence[FloatArray], times: FloatArray, epsilon: float) -> float:
+def _hockey_stick(distributions: Sequence[FloatArray], times: FloatArray, epsilon: float) -> float:
     """The larger of both orders; ``times``: the logarithm of how many candidates have these probabilities."""
     found = []
-    for here, there in (laws, laws[::-1]):
+    for here, there in (distributions, distributions[::-1]):
         above = np.maximum(here - there - epsilon, 0.0)
         found.append(float((np.exp(here + times) * -np.expm1(-above)).sum()))
     return max(found)

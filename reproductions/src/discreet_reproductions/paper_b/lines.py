@@ -74,8 +74,8 @@ def _sizes(rows: Sequence[Row]) -> Statement:
         "P[|⌊Y⌋| = l] = e^{−lε/2} − e^{−(l+1)ε/2} for Y ~ Laplace(2/ε)",
         "B 3.1",
         "yes" if np.allclose(printed, floor) else "no",
-        f"it is the law of ⌊|Y|⌋ (largest difference {max(abs(np.subtract(printed, size))):.1g}): at 0 "
-        f"{printed[0]:.4f}, where |⌊Y⌋| has {floor[0]:.4f}",
+        f"it is the distribution of ⌊|Y|⌋ (largest difference {max(abs(np.subtract(printed, size))):.1g}): "
+        f"at 0 {printed[0]:.4f}, where |⌊Y⌋| has {floor[0]:.4f}",
         "⌊Y⌋ is −1 as often as 0; the Laplace columns of the tables follow the printed formula",
         {"printed": printed[0], "floor": floor[0]},
     )
@@ -130,7 +130,7 @@ def _fixed() -> Statement:
 
 
 def lines(run: Run) -> Outcome:
-    """Five lines, and the laws of the floored noise."""
+    """Five lines, and the distributions of the floored noise."""
     rows = noise_rows()
     found = [_density(), _sizes(rows), _shift(rows), _neighbours(), _fixed()]
     run.tick()

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from discreet._numerics.count_vectors import compositions
-from discreet._numerics.neighbours import HellingerLaws
+from discreet._numerics.neighbours import HellingerDistributions
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
-from discreet_reproductions.paper_b.laws import (
+from discreet_reproductions.paper_b.distributions import (
     RATES,
     Prior,
     exponential,
@@ -52,25 +52,25 @@ def own_loss(settings: Settings, n: int, factor: float) -> float:
     """max |log P(r|x)/P(r|y)| over candidates r and neighbours y of the even dataset x."""
     x = uniform_counts(n, 2)
 
-    def log_law(counts: tuple[int, ...]) -> Any:
+    def log_distribution(counts: tuple[int, ...]) -> Any:
         smooth = sensitivity("smooth", counts, settings.prior, settings.epsilon, settings.delta)
         return np.log(exponential(counts, settings.prior, factor * settings.epsilon / smooth).probability)
 
-    here = log_law(x)
+    here = log_distribution(x)
     neighbours = [(x[0] + move, x[1] - move) for move in (-1, 1) if x[0] + move >= 0]
-    return max(float(np.abs(here - log_law(y)).max()) for y in neighbours)
+    return max(float(np.abs(here - log_distribution(y)).max()) for y in neighbours)
 
 
 def _at(settings: Settings, n: int) -> list[Row]:
     rows = compositions(n, 2)
     beta = smoothing(settings.epsilon, settings.delta, n)
     sharpness = np.array([1 / smooth_sensitivity(row, settings.prior, beta=beta) for row in rows.tolist()])
-    laws = HellingerLaws(settings.prior, rows, sharpness)
+    distributions = HellingerDistributions(settings.prior, rows, sharpness)
     found: list[Row] = []
     for label, factor in RATES.items():
-        loss = laws.worst_loss(factor * settings.epsilon)
+        loss = distributions.worst_loss(factor * settings.epsilon)
         above = loss > settings.epsilon
-        delta = laws.worst_delta(factor * settings.epsilon, settings.epsilon) if above else 0.0
+        delta = distributions.worst_delta(factor * settings.epsilon, settings.epsilon) if above else 0.0
         found.append(
             {"n": n, "rate": label, "even_data": own_loss(settings, n, factor), "worst": loss, "delta": delta}
         )

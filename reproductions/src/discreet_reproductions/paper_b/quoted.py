@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet._numerics.hellinger import hellinger
 from discreet.mechanisms.hellinger.sensitivity import global_sensitivity, smooth_sensitivity
-from discreet_reproductions.paper_b.laws import smoothing, uniform_counts
+from discreet_reproductions.paper_b.distributions import smoothing, uniform_counts
 from discreet_reproductions.paper_b.readings import Settings, evenest, local_sensitivities, with_local
 from discreet_reproductions.paper_b.tables import digits_apart
 from discreet_reproductions.report import Row, Statement

@@ -1,4 +1,4 @@
-"""Figures 3, 4 and 5 of B: the error of every mechanism in every reading, from exact laws.
+"""Figures 3, 4 and 5 of B: the error of every mechanism in every reading, from exact distributions.
 
 B does not give the data, the δ of Figure 3, nor which of its two rates and which of its Laplace mechanisms
 were run. Here every combination is measured; the repetitions draw the pictures.
@@ -15,10 +15,10 @@ import numpy as np
 from discreet._numerics.count_vectors import compositions
 from discreet.mechanisms.hellinger.sensitivity import step_distance
 from discreet_reproductions.arrays import FloatArray, IntArray
-from discreet_reproductions.paper_b.laws import (
+from discreet_reproductions.paper_b.distributions import (
     RATES,
     Counts,
-    Law,
+    Distribution,
     Prior,
     Sensitivity,
     box,
@@ -88,7 +88,8 @@ class Settings:
     seed: int = 2017
 
     def quick(self) -> Settings:
-        """Fewer repetitions, and of three categories even data only; everything rests on the exact laws."""
+        """Fewer repetitions, and of three categories even data only; everything rests on the exact
+        distributions."""
         return replace(self, repetitions=1_000, data=self.data if len(self.prior) == 2 else ("even",))
 
 
@@ -151,7 +152,7 @@ def measure(settings: Settings, run: Run | None = None) -> list[Row]:
 
 def _rows(settings: Settings, place: int, n: int, data: str, counts: Counts) -> list[Row]:
     prior, epsilon = settings.prior, settings.epsilon
-    made: list[tuple[Row, Callable[[], Law]]] = []
+    made: list[tuple[Row, Callable[[], Distribution]]] = []
 
     def tell(mechanism: str, reading: str, constants: str, delta: float, value: float) -> Row:
         return {
@@ -182,12 +183,12 @@ def _rows(settings: Settings, place: int, n: int, data: str, counts: Counts) -> 
         made.append((row, partial(floored_laplace, counts, prior, epsilon, scale=scale, every=every)))
     rows = []
     for index, (row, build) in enumerate(made):
-        law = build()
-        drawn = law.draw(settings.repetitions, _generator(settings, place, index))
+        distribution = build()
+        drawn = distribution.draw(settings.repetitions, _generator(settings, place, index))
         for name in settings.measures:
-            values_of = law.distance if name == "hellinger" else law.l1
+            values_of = distribution.distance if name == "hellinger" else distribution.l1
             simulated = {f"drawn_{key}": value for key, value in drawn_box(values_of[drawn]).items()}
-            rows.append({**row, "measure": name, **box(values_of, law.probability), **simulated})
+            rows.append({**row, "measure": name, **box(values_of, distribution.probability), **simulated})
     return rows
 
 

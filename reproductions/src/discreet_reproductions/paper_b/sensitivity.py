@@ -15,7 +15,7 @@ from discreet._numerics.hellinger import candidate_distances
 from discreet._numerics.neighbours import neighbouring_rows
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
 from discreet_reproductions.arrays import FloatArray, IntArray
-from discreet_reproductions.paper_b.laws import Counts, Prior, exponential, sensitivity
+from discreet_reproductions.paper_b.distributions import Counts, Prior, exponential, sensitivity
 from discreet_reproductions.report import Answer, Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from discreet_reproductions.paper_b.laws import box, uniform_counts
+from discreet_reproductions.paper_b.distributions import box, uniform_counts
 from discreet_reproductions.paper_b.sizes import SizeSettings, intervals, led, peak, scan
 from discreet_reproductions.paper_b.tradeoffs import (
     MECHANISMS,
@@ -18,10 +18,10 @@ from discreet_reproductions.paper_b.tradeoffs import (
     Settings,
     answer,
     box_plot,
+    distributions,
     ends,
     errors_of,
     is_rising,
-    laws,
     measure,
     ones,
     panels_of,
@@ -75,12 +75,14 @@ def crossovers(settings: Settings, k: int, readings: Sequence[Reading] = READING
     """Where each reading crosses for k levels, by each statistic: over all n, and over the multiples of k."""
     prior, rows = ones(k), []
     for reading in readings:
-        pairs = [laws(prior, uniform_counts(n, k), settings, reading) for n in range(1, LARGEST_SIZE + 1)]
+        pairs = [
+            distributions(prior, uniform_counts(n, k), settings, reading) for n in range(1, LARGEST_SIZE + 1)
+        ]
         exact = {
             name: [box(pair[name].distance, pair[name].probability) for pair in pairs] for name in MECHANISMS
         }
         for statistic, key in STATISTICS.items():
-            ours, theirs = ([law[key] for law in exact[name]] for name in MECHANISMS)
+            ours, theirs = ([distribution[key] for distribution in exact[name]] for name in MECHANISMS)
             even = slice(k - 1, None, k)
             sizes = range(1, LARGEST_SIZE + 1)
             at = crossover(ours[even], theirs[even], sizes[even])
@@ -211,7 +213,7 @@ def verdict6(rows: Sequence[Row], table: Sequence[Row], whole: Sequence[Row]) ->
                 f"{_of(whole, top['k'])[-1]['exponential']:.4f} at n = {last:,}"
                 for top, last in tops
             ),
-            "at first more and more candidates share the probability; then the law narrows with the "
+            "at first more and more candidates share the probability; then the distribution narrows with the "
             "posterior. "
             "Laplace noise stays the same, and its error falls after a first rise",
             {"exponential rises": falls, "laplace rises": laplace, "peaks": [top["n"] for top, _ in tops]},
@@ -233,7 +235,7 @@ def _other(table: Sequence[Row], k: int, column: str, value: str) -> Any:
 def dimension_crossovers(settings: Settings, k: int) -> list[Row]:
     """Where Laplace takes over by expected error for k levels, along c = 1, 2, … records in each level."""
     found = [
-        laws(ones(k), (c,) * k, settings, settings.reading)
+        distributions(ones(k), (c,) * k, settings, settings.reading)
         for c in range(1, (MOST_PER_LEVEL if k > 3 else 12) + 1)
     ]
     ours, theirs = ([pair[name].expected for pair in found] for name in MECHANISMS)

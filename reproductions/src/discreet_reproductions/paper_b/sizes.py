@@ -1,8 +1,9 @@
-"""Every size that the exact laws allow: who leads where, where the error of M_β peaks, and what the limit is.
+"""Every size that the exact distributions allow: who leads where, where the error of M_β peaks, and what the
+limit is.
 
 B's figures stop at n = 24 and 30. Beyond them M_β changes its nature. While the posterior is wide, its rate
 is small against the number of candidates, and the draw is nearly uniform. When n is large, H is √(k/8n) times
-the Euclidean length of the step d and S_β the same of one replaced record, so that the law tends to
+the Euclidean length of the step d and S_β the same of one replaced record, so that the distribution tends to
 exp(−ε‖d‖/(2√2)) on the lattice Σd = 0, whatever n is. For k = 2 that is two-sided geometric noise with the
 rate of B's Laplace noise, but without the half step down that its floor adds.
 """
@@ -18,8 +19,16 @@ from typing import Any
 import numpy as np
 
 from discreet._numerics.count_vectors import number_of_compositions
-from discreet_reproductions.paper_b.laws import Law, Prior, uniform_counts
-from discreet_reproductions.paper_b.tradeoffs import LOOKS, MECHANISMS, Reading, Settings, answer, laws, ones
+from discreet_reproductions.paper_b.distributions import Distribution, Prior, uniform_counts
+from discreet_reproductions.paper_b.tradeoffs import (
+    LOOKS,
+    MECHANISMS,
+    Reading,
+    Settings,
+    answer,
+    distributions,
+    ones,
+)
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 
@@ -61,8 +70,8 @@ class SizeSettings:
         return found
 
 
-def _pair(prior: Prior, n: int, epsilon: float, delta: float = 0.0005) -> dict[str, Law]:
-    return laws(prior, uniform_counts(n, len(prior)), Settings(6, (), epsilon, delta), Reading())
+def _pair(prior: Prior, n: int, epsilon: float, delta: float = 0.0005) -> dict[str, Distribution]:
+    return distributions(prior, uniform_counts(n, len(prior)), Settings(6, (), epsilon, delta), Reading())
 
 
 def scan(k: int, epsilon: float, tried: Sequence[int]) -> list[Row]:
@@ -70,9 +79,12 @@ def scan(k: int, epsilon: float, tried: Sequence[int]) -> list[Row]:
     rows = []
     for n in tried:
         row: Row = {"k": k, "epsilon": epsilon, "n": n, "candidates": number_of_compositions(n, k)}
-        for name, law in _pair(ones(k), n, epsilon).items():
-            steps = np.abs(law.outputs - np.array(law.counts)).sum(axis=1) / 2
-            row |= {name: law.expected, f"{name} near": float(law.probability @ (steps <= STEPS))}
+        for name, distribution in _pair(ones(k), n, epsilon).items():
+            steps = np.abs(distribution.outputs - np.array(distribution.counts)).sum(axis=1) / 2
+            row |= {
+                name: distribution.expected,
+                f"{name} near": float(distribution.probability @ (steps <= STEPS)),
+            }
         rows.append(row)
     return rows
 
@@ -120,8 +132,8 @@ def limit(k: int, epsilon: float) -> Row:
         laplace = np.multiply.outer(laplace, single).ravel()
     row: Row = {"k": k, "epsilon": epsilon}
     for name, weight in (("exponential", exponential), ("laplace", laplace)):
-        law = weight / weight.sum()
-        row |= {f"{name} step": float(law @ length), f"{name} near": float(law @ near)}
+        distribution = weight / weight.sum()
+        row |= {f"{name} step": float(distribution @ length), f"{name} near": float(distribution @ near)}
     return row | {"ratio": row["exponential step"] / row["laplace step"]}
 
 

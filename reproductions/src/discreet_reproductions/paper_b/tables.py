@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 
 from discreet._numerics.count_vectors import compositions
-from discreet._numerics.neighbours import HellingerLaws
+from discreet._numerics.neighbours import HellingerDistributions
 from discreet.mechanisms import mechanism
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
-from discreet.planning.law import PRINTED as AS_PRINTED
-from discreet.planning.law import candidate_law
-from discreet_reproductions.paper_b.laws import Counts, Prior, exponential, floored_laplace, sensitivity
+from discreet.planning.candidates import PRINTED as AS_PRINTED
+from discreet.planning.candidates import candidate_distribution
+from discreet_reproductions.paper_b.distributions import (
+    Counts,
+    Prior,
+    exponential,
+    floored_laplace,
+    sensitivity,
+)
 from discreet_reproductions.report import Outcome, Row, Statement, new_figure
 from discreet_reproductions.running import Run
 
@@ -66,7 +72,7 @@ def measure(settings: Settings) -> list[Row]:
     rows: list[Row] = []
     for table, (prior, counts) in enumerate(zip(settings.priors, settings.counts, strict=True), 1):
         ehdl = mechanism("ehdl", prior=prior, n=sum(counts), epsilon=settings.epsilon)
-        for row in candidate_law(ehdl, counts, as_printed=True).rows():
+        for row in candidate_distribution(ehdl, counts, as_printed=True).rows():
             exponential, laplace = (row[name] for name in AS_PRINTED)
             if exponential:
                 rows.append(
@@ -157,7 +163,7 @@ def _laplace_sums(rows: Sequence[Row]) -> Statement:
     sums = [sum(row["laplace"] for row in rows if row["table"] == table) for table in (1, 2)]
     return Statement(
         "laplace column",
-        "the columns are the laws of the two mechanisms",
+        "the columns are the distributions of the two mechanisms",
         "B 3.4.1",
         "yes" if all(math.isclose(s, 1, abs_tol=1e-6) for s in sums) else "no",
         f"the Laplace column sums to {sums[0]:.4f} (table 1) and {sums[1]:.6f} (table 2)",
@@ -192,7 +198,7 @@ def losses(settings: Settings) -> list[Row]:
     for table, (prior, counts) in enumerate(zip(settings.priors, settings.counts, strict=True), 1):
         rows = compositions(sum(counts), len(counts))
         sharpness = np.array([1 / local_sensitivity(row, prior) for row in rows.tolist()])
-        loss = HellingerLaws(prior, rows, sharpness).worst_loss(settings.epsilon)
+        loss = HellingerDistributions(prior, rows, sharpness).worst_loss(settings.epsilon)
         found.append({"table": table, "n": sum(counts), "k": len(counts), "loss": loss})
     return found
 
@@ -211,7 +217,7 @@ def _private(settings: Settings, privacy: Sequence[Row]) -> Statement:
 
 
 def draw_plot(rows: Sequence[Row]) -> Any:
-    """Both tables: lines for the full law, rings for what B prints."""
+    """Both tables: lines for the full distribution, rings for what B prints."""
     figure = new_figure(8.0, 4.2)
     looks = (
         ("exponential", "#0072B2", "o", "exponential, rate ε/LS"),

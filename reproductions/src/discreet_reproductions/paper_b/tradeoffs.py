@@ -1,9 +1,9 @@
 """Paper B, §4.3, Figures 6 to 10: the exponential mechanism with S_β against Laplace noise on the counts.
 
-Everything is decided on the exact laws of the two mechanisms; the repetitions only draw the box plots. The
-paper leaves the mechanisms open in four ways (``Reading``). Figure 6 measures the crossover of each; the
-reading that gives both of the paper's crossovers, 12 and 15, is the one of the other figures. Here is what
-they share; the figures themselves are in ``size_and_dimension`` and ``variance_and_prior``.
+Everything is decided on the exact distributions of the two mechanisms; the repetitions only draw the box
+plots. The paper leaves the mechanisms open in four ways (``Reading``). Figure 6 measures the crossover of
+each; the reading that gives both of the paper's crossovers, 12 and 15, is the one of the other figures. Here
+is what they share; the figures themselves are in ``size_and_dimension`` and ``variance_and_prior``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from discreet.mechanisms.hellinger.sensitivity import smooth_sensitivity
-from discreet_reproductions.paper_b.laws import (
+from discreet_reproductions.paper_b.distributions import (
     Counts,
-    Law,
+    Distribution,
     Prior,
     box,
     draw_boxes,
@@ -39,10 +39,10 @@ __all__ = [
     "Settings",
     "answer",
     "box_plot",
+    "distributions",
     "ends",
     "errors_of",
     "is_rising",
-    "laws",
     "measure",
     "ones",
     "panels_of",
@@ -92,22 +92,27 @@ def ones(k: int) -> Prior:
     return (1.0,) * k
 
 
-# ---- the exact laws --------------------------------------------------------------------------------------
+# ---- the exact distributions
+# --------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
-def _exponential(prior: Prior, counts: Counts, epsilon: float, delta: float, half: bool, size: str) -> Law:
+def _exponential(
+    prior: Prior, counts: Counts, epsilon: float, delta: float, half: bool, size: str
+) -> Distribution:
     n = sum(counts)
     beta = smoothing(epsilon, delta, n, places=n if size == "2n" else n + 1)
     return exponential(counts, prior, epsilon / ((1 + half) * smooth_sensitivity(counts, prior, beta=beta)))
 
 
 @lru_cache(maxsize=256)
-def _laplace(prior: Prior, counts: Counts, epsilon: float, scale: int, every: bool) -> Law:
+def _laplace(prior: Prior, counts: Counts, epsilon: float, scale: int, every: bool) -> Distribution:
     return floored_laplace(counts, prior, epsilon, scale=scale, every=every)
 
 
-def laws(prior: Prior, counts: Counts, settings: Settings, reading: Reading) -> dict[str, Law]:
+def distributions(
+    prior: Prior, counts: Counts, settings: Settings, reading: Reading
+) -> dict[str, Distribution]:
     """Both mechanisms at one case."""
     epsilon, delta = settings.epsilon, settings.delta
     return {
@@ -123,9 +128,11 @@ def points(settings: Settings, case: int) -> list[Row]:
     """The two boxes of one case: exact figures, and those of the repetitions."""
     panel, prior, counts = settings.cases[case]
     rows = []
-    for index, (name, law) in enumerate(laws(prior, counts, settings, settings.reading).items()):
+    for index, (name, distribution) in enumerate(
+        distributions(prior, counts, settings, settings.reading).items()
+    ):
         rng = np.random.default_rng([settings.seed, settings.figure, case, index])
-        exact = box(law.distance, law.probability)
+        exact = box(distribution.distance, distribution.probability)
         rows.append(
             {
                 "panel": panel,
@@ -137,7 +144,7 @@ def points(settings: Settings, case: int) -> list[Row]:
                 "mechanism": name,
                 "expected": exact["mean"],
                 **{f"exact {key}": exact[key] for key in ("q1", "median", "q3")},
-                **drawn_box(law.distance[law.draw(settings.repetitions, rng)]),
+                **drawn_box(distribution.distance[distribution.draw(settings.repetitions, rng)]),
             }
         )
     return rows

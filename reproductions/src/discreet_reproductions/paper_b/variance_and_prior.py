@@ -11,10 +11,10 @@ from discreet_reproductions.paper_b.tradeoffs import (
     Settings,
     answer,
     box_plot,
+    distributions,
     ends,
     errors_of,
     is_rising,
-    laws,
     measure,
     ones,
     panels_of,
@@ -176,10 +176,14 @@ def _figure9_by_rate(settings: Settings) -> list[Row]:
     found = []
     for half in (True, False):
         for _, prior, counts in settings.cases:
-            pair = laws(prior, counts, settings, replace(settings.reading, half_rate=half))
+            pair = distributions(prior, counts, settings, replace(settings.reading, half_rate=half))
             rate = "ε/(2S)" if half else "ε/S"
             found.append(
-                {"rate": rate, "prior": text_of(prior), **{name: law.expected for name, law in pair.items()}}
+                {
+                    "rate": rate,
+                    "prior": text_of(prior),
+                    **{name: distribution.expected for name, distribution in pair.items()},
+                }
             )
     return found
 

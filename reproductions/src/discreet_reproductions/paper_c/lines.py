@@ -10,8 +10,9 @@
 
 A Rényi target is weaker than pure ε: ``laplace`` and ``lattice`` promise more than the others at the same ε.
 
-In each a count z takes the place of x, with a known law P(z | x), so the expected log-likelihood of n_H
-held-out records is exact: n_H Σ_x Bin(x) Σ_z P(z|x) [ρ ψ(a + rz) + (1 − ρ) ψ(b + r(n − z)) − ψ(a + b + rn)].
+In each a count z takes the place of x, with a known distribution P(z | x), so the expected log-likelihood of
+n_H held-out records is exact: n_H Σ_x Bin(x) Σ_z P(z|x) [ρ ψ(a + rz) + (1 − ρ) ψ(b + r(n − z)) − ψ(a + b +
+rn)].
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Line:
     r: float
     n: int
     release: Callable[[IntArray, np.random.Generator], npt.NDArray[Any]]
-    law: Callable[[], tuple[FloatArray, FloatArray]]
+    distribution: Callable[[], tuple[FloatArray, FloatArray]]
     """Values z, shape (K,), and P(z | x) for x = 0, …, n, shape (n + 1, K)."""
 
     def parameters(self, z: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
@@ -108,7 +109,7 @@ class Line:
 
     def expected(self, rho: float, held_out: int) -> float:
         """E log P(X_H | p) over data, held-out data and draw, exactly but for rounding (and quadrature)."""
-        z, weights = self.law()
+        z, weights = self.distribution()
         a, b = self.parameters(z)
         utility = rho * digamma(a) + (1 - rho) * digamma(b) - digamma(a + b)
         return float(held_out * binom.pmf(np.arange(self.n + 1), self.n, rho) @ (weights @ utility))
@@ -131,7 +132,7 @@ def sampled(sampler: PosteriorSampler, order: float, promise: str = "Rényi") ->
         r=sampler.r,
         n=n,
         release=lambda counts, rng: counts,
-        law=lambda: (np.arange(n + 1.0), np.eye(n + 1)),
+        distribution=lambda: (np.arange(n + 1.0), np.eye(n + 1)),
     )
 
 
@@ -147,7 +148,7 @@ def perturbed(settings: Settings, name: str, epsilon: float) -> Line:
         noise = rng.laplace if name == "laplace" else rng.normal
         return np.clip(counts + noise(0.0, scale, len(counts)), 0, n)
 
-    def law() -> tuple[FloatArray, FloatArray]:
+    def distribution() -> tuple[FloatArray, FloatArray]:
         # Between whole numbers the density is smooth: Gauss–Legendre on each, and the clipped tails as atoms.
         nodes, weights = np.polynomial.legendre.leggauss(24)
         inside = (np.arange(n)[:, None] + (nodes + 1) / 2).ravel()
@@ -162,7 +163,7 @@ def perturbed(settings: Settings, name: str, epsilon: float) -> Line:
         middle = density * np.tile(weights / 2, n)
         return np.concatenate([[0.0], inside, [n]]), np.column_stack([below, middle, above])
 
-    return Line(name, promise, renyi, scale, settings.prior, 1.0, n, release, law)
+    return Line(name, promise, renyi, scale, settings.prior, 1.0, n, release, distribution)
 
 
 def lattice(settings: Settings, name: str, epsilon: float) -> Line:
@@ -176,7 +177,7 @@ def lattice(settings: Settings, name: str, epsilon: float) -> Line:
     def release(x: IntArray, rng: np.random.Generator) -> IntArray:
         return np.asarray(decoded[np.clip(x + mechanism.simulate_noise(len(x), rng)[:, 0], 0, n)])
 
-    def law() -> tuple[FloatArray, FloatArray]:
+    def distribution() -> tuple[FloatArray, FloatArray]:
         # P(v) = tanh(t/2) e^{−t|v|}; the ends of [0, n] take their tails, P(v ≥ g) = e^{−tg}/(1 + e^{−t}).
         weights = math.tanh(rate / 2) * np.exp(-rate * np.abs(counts - counts[:, None]))
         weights[:, 0] = np.exp(-rate * counts) / (1 + math.exp(-rate))
@@ -185,7 +186,7 @@ def lattice(settings: Settings, name: str, epsilon: float) -> Line:
 
     promise = "pure ε" if name == "lattice" else "Rényi"
     renyi = geometric_renyi(rate, settings.order)
-    return Line(name, promise, renyi, rate, settings.prior, 1.0, n, release, law)
+    return Line(name, promise, renyi, rate, settings.prior, 1.0, n, release, distribution)
 
 
 def laplace_renyi(rate: float, order: float) -> float:

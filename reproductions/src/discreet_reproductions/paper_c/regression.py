@@ -4,9 +4,9 @@ Lines of the paper: ``diffuse``, ``concentrated``, ``ops`` (one posterior sample
 non-private posterior. Beyond it: ``output``, the mode of the diffuse posterior plus N(0, I/m), with the same
 Rényi curve. The target is (λ, ε)-Rényi privacy with λ → 1, 10 and 100.
 
-Draws come from long Metropolis chains with seeds (:mod:`discreet_reproductions.logistic.reference`): the law
-that every sampler converges to, and not private. The paper's text names neither its prior nor its
-preprocessing nor the radius of OPS: ours are in the settings and the loaders. All columns are scaled by
+Draws come from long Metropolis chains with seeds (:mod:`discreet_reproductions.logistic.reference`): the
+distribution that every sampler converges to, and not private. The paper's text names neither its prior nor
+its preprocessing nor the radius of OPS: ours are in the settings and the loaders. All columns are scaled by
 declared bounds.
 
     discreet reproduce c-figures34 --data FOLDER --out out/reproduce [--quick]

@@ -88,8 +88,8 @@ def antipodal(lam: float, variance: float) -> float:
 def worst_angle(lam: float, variance: float, others: float, angles: int, grid: int) -> Row:
     """The largest D_λ over pairs of unit records z, z′ = (±√(1 − t²), −t), with records (0, 1) beside them.
 
-    The law of w is in a plane: N(0, σ²I) times s(w₂)^others times the records. Quadrature on a grid around
-    the mode of the integrand.
+    The distribution of w is in a plane: N(0, σ²I) times s(w₂)^others times the records. Quadrature on a grid
+    around the mode of the integrand.
     """
     best: Row = {}
     for t in np.linspace(0, 0.95, angles).tolist():

@@ -153,13 +153,13 @@ class _Scores:
         self.rate = epsilon / (2 * self.smooth)
         weight = np.exp(-self.rate[:, None] * self.distance)
         self.normaliser = weight.sum(axis=1)
-        self.law = weight / self.normaliser[:, None]
+        self.distribution = weight / self.normaliser[:, None]
         # A symmetric posterior has pairs of mirror images with the same score: their probabilities add up.
-        self.of_score = self.law.copy()
+        self.of_score = self.distribution.copy()
         for x in np.flatnonzero(np.arange(n + 1) * 2 + prior[0] == n + prior[1]).tolist():
             candidates = np.arange(max(0, 2 * x - n), min(n, 2 * x) + 1)
             candidates = candidates[candidates != x]
-            self.of_score[x, candidates] += self.law[x, 2 * x - candidates]
+            self.of_score[x, candidates] += self.distribution[x, 2 * x - candidates]
 
     def formula(self, distance: FloatArray) -> FloatArray:
         """exp(εs/2S)/N at the score s = −distance, which no candidate needs to have."""
@@ -173,14 +173,17 @@ def sliding_rows(prior: Prior, n: int, epsilon: float, delta: float) -> list[Row
     """
     scores = _Scores(prior, n, epsilon, delta)
     factor, allowed = math.exp(epsilon / 2), delta / 2
-    law, total, distance = scores.law, scores.of_score, scores.distance
+    distribution, total, distance = scores.distribution, scores.of_score, scores.distance
     slides = distance[:, :, None] - distance[:, None, :] >= -scores.smooth[:, None, None] * (1 + 1e-12)
     readings = {
-        "formula": law - factor * scores.formula(distance + scores.smooth[:, None]),  # Δ = −S, the worst
-        "unbounded": law,  # Δ → −∞
+        "formula": distribution
+        - factor * scores.formula(distance + scores.smooth[:, None]),  # Δ = −S, the worst
+        "unbounded": distribution,  # Δ → −∞
         "score": total,  # nothing has the score s + Δ for almost every Δ
         "attained": np.where(slides, total[:, :, None] - factor * total[:, None, :], -np.inf).max(axis=2),
-        "candidate": np.where(slides, law[:, :, None] - factor * law[:, None, :], -np.inf).max(axis=2),
+        "candidate": np.where(
+            slides, distribution[:, :, None] - factor * distribution[:, None, :], -np.inf
+        ).max(axis=2),
     }
     return [
         _row("sliding", prior, n, epsilon, delta, reading, value, allowed)
@@ -197,12 +200,12 @@ def dilation_rows(prior: Prior, n: int, epsilon: float, delta: float) -> list[Ro
     scores = _Scores(prior, n, epsilon, delta)
     factor, allowed = math.exp(epsilon / 2), delta / 2
     away = scores.distance > SAME
-    excess = scores.law - factor * scores.formula(math.exp(scores.beta) * scores.distance)
+    excess = scores.distribution - factor * scores.formula(math.exp(scores.beta) * scores.distance)
     readings = {
         "formula": excess,
         "set": np.maximum(excess, 0.0).sum(axis=1, keepdims=True),
         "score": np.where(away, scores.of_score, -np.inf),
-        "unbounded": np.where(away, scores.law, -np.inf),
+        "unbounded": np.where(away, scores.distribution, -np.inf),
     }
     rows = [
         _row("dilation", prior, n, epsilon, delta, reading, value, allowed)

@@ -12,7 +12,7 @@ import numpy as np
 from discreet._declarations import as_epsilon
 from discreet._numerics.count_vectors import compositions
 from discreet._numerics.hellinger import candidate_distances
-from discreet._numerics.neighbours import HellingerLaws
+from discreet._numerics.neighbours import HellingerDistributions
 from discreet.mechanisms.hellinger.exponential import EHDL
 from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
 from discreet.planning.audit import audit
@@ -47,8 +47,8 @@ def local_loss(prior: tuple[float, ...], n: int, epsilons: Sequence[float]) -> l
     """The exact loss of EHDL at each ε over all neighbours and outputs."""
     rows = compositions(n, len(prior))
     sharpness = np.array([1 / local_sensitivity(row, prior) for row in rows.tolist()])
-    laws = HellingerLaws(prior, rows, sharpness)
-    return [laws.worst_loss(epsilon / 2) for epsilon in epsilons]
+    distributions = HellingerDistributions(prior, rows, sharpness)
+    return [distributions.worst_loss(epsilon / 2) for epsilon in epsilons]
 
 
 def smallest_size(prior: tuple[float, ...], epsilon: float, below: int, above: int) -> int:
@@ -80,7 +80,7 @@ def chain(prior: tuple[float, ...], n: int, epsilon: float) -> Row:
     rows = compositions(n, len(prior))
     distance = candidate_distances(prior, rows)
     local = np.array([local_sensitivity(row, prior) for row in rows.tolist()])
-    pairs = HellingerLaws(prior, rows, 1 / local).pairs
+    pairs = HellingerDistributions(prior, rows, 1 / local).pairs
     x, y = np.concatenate([pairs, pairs[:, ::-1]]).T
     kept = local[y] < local[x] * (1 - 1e-12)
     x, y = x[kept], y[kept]

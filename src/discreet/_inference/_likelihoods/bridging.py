@@ -37,7 +37,7 @@ from discreet._inference._likelihoods.kinds import Likelihood, NoisyCells
 from discreet._inference._likelihoods.models import Multinomial
 from discreet._inference._likelihoods.transform import Transform, until
 from discreet._numerics.cells import Cells
-from discreet._numerics.counts import BinomialLaw, CountLaw, PoissonLaw
+from discreet._numerics.counts import BinomialDistribution, CountDistribution, PoissonDistribution
 from discreet._numerics.log_gamma import log_factorial_excess
 from discreet._numerics.noises import Noise
 from discreet._typing import FloatArray, IntArray
@@ -202,10 +202,10 @@ def table(
 
 @lru_cache(maxsize=32)
 def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -> CellTable:
-    law: Noise = pickle.loads(noise)
+    distribution: Noise = pickle.loads(noise)
     z = np.frombuffer(values)
     public_sizes = None if sizes is None else np.frombuffer(sizes)
-    scales = law.scales(len(z))
+    scales = distribution.scales(len(z))
     columns = [z, scales] if public_sizes is None else [z, scales, public_sizes]
     # NaN scales mark cells without a published value; np.unique would treat them as different.
     keys = np.where(np.isnan(np.stack(columns, axis=1)), -1.0, np.stack(columns, axis=1))
@@ -220,18 +220,18 @@ def _make(noise: bytes, values: bytes, sizes: bytes | None, total: int | None) -
         cell, v = first[which], np.maximum(v, 1e-7)
         if size is None:
             spread = (v / 2) ** 2
-            counts: CountLaw = PoissonLaw(spread)
+            counts: CountDistribution = PoissonDistribution(spread)
             near = np.rint(spread)
             rest = spread - near
         else:
             n = size[which]
             half = np.minimum(v, top[which] - 1e-7) / (2 * np.sqrt(n))
             p, other = np.sin(half) ** 2, np.cos(half) ** 2
-            counts, spread = BinomialLaw(n, p, other), n * p * other
+            counts, spread = BinomialDistribution(n, p, other), n * p * other
             few = n * np.minimum(p, other)
             near = np.where(p < 0.5, np.rint(few), n - np.rint(few))
             rest = np.where(p < 0.5, 1, -1) * (few - np.rint(few))
-        log_prob, cumulants = Cells(counts, law, z[cell], scales[cell]).cumulants(orders, near, rest)
+        log_prob, cumulants = Cells(counts, distribution, z[cell], scales[cell]).cumulants(orders, near, rest)
         return np.stack([log_prob, *(k / unit(spread, j) for j, k in enumerate(cumulants, 1))], axis=1)
 
     return CellTable(*interpolate(values_at, top), row.ravel(), public_sizes, largest)
@@ -318,9 +318,9 @@ def sum_log_prob(noise: Noise, z: Any, parameter: Any, size: Any = None) -> tupl
     ]
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
     values, p, scales, n = (np.array(np.broadcast_to(a, shape)).ravel() for a in arrays)
-    law = PoissonLaw(p) if size is None else BinomialLaw(n, p, 1 - p)
+    distribution = PoissonDistribution(p) if size is None else BinomialDistribution(n, p, 1 - p)
     mean, spread = (p, p) if size is None else (n * p, p * (1 - p))
-    log_prob, (excess,) = Cells(law, noise, values, scales).cumulants(1, np.zeros_like(p), mean)
+    log_prob, (excess,) = Cells(distribution, noise, values, scales).cumulants(1, np.zeros_like(p), mean)
     return log_prob.reshape(shape), (excess / np.maximum(spread, 1e-300)).reshape(shape)
 
 

@@ -18,7 +18,7 @@ from discreet._numerics.count_vectors import compositions, number_of_composition
 from discreet._numerics.noises import Noise
 from discreet._text import about
 from discreet._typing import FloatArray, IntArray
-from discreet.distributions.law import as_draws
+from discreet.distributions.base import as_draws
 from discreet.errors import InvalidInputError, NotPrivateError, TooLargeError
 from discreet.mechanisms.base import MAX_ENUMERATED_DATASETS, Mechanism, log_likelihood
 
@@ -201,8 +201,8 @@ class NoisyCells(Likelihood):
 
     def _cells(self, parameters: Parameters) -> Cells:
         draws = len(parameters[0])
-        law = self.model.law(*(p.ravel() for p in parameters))
-        return Cells(law, self.noise, np.tile(self.values, draws), np.tile(self._scales, draws))
+        distribution = self.model.distribution(*(p.ravel() for p in parameters))
+        return Cells(distribution, self.noise, np.tile(self.values, draws), np.tile(self._scales, draws))
 
     @cached_property
     def _total(self) -> int | None:
@@ -212,23 +212,23 @@ class NoisyCells(Likelihood):
         # All nodes of a draw are kept while its total is inverted.
         return super()._at_once() if self._total is None else max(1, super()._at_once() // 16)
 
-    def _law(self, parameters: Parameters) -> Cells | Constrained:
+    def _distribution(self, parameters: Parameters) -> Cells | Constrained:
         cells = self._cells(parameters)
         return cells if self._total is None else Constrained(cells, np.ones(self.k), self._total)
 
     def _log_prob(self, parameters: Parameters) -> FloatArray:
-        value = self._law(parameters).log_prob()
+        value = self._distribution(parameters).log_prob()
         if self._total is None:
             return np.asarray(value.reshape(-1, self.k).sum(axis=1) + self._constant)
         return np.asarray(value - self.model.log_total_prob(*parameters) + self._constant)
 
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        return self._law(parameters).means(statistics)
+        return self._distribution(parameters).means(statistics)
 
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray:
-        law = self._law(parameters)
-        if isinstance(law, Constrained):
-            return law.draw(size, rng)
+        distribution = self._distribution(parameters)
+        if isinstance(distribution, Constrained):
+            return distribution.draw(size, rng)
         result, step = np.empty((len(parameters[0]) * size, self.k)), self._at_once()
         for start in range(0, len(result), step):
             rows = np.arange(start, min(start + step, len(result))) // size
@@ -332,9 +332,9 @@ class Listed(Likelihood):
         """Return for each draw log P(published), and the distribution of the true counts."""
         x = self.rows.astype(np.float64)
         for draw in zip(*parameters, strict=True):
-            law = self.model.law(*map(np.ascontiguousarray, draw))
+            distribution = self.model.distribution(*map(np.ascontiguousarray, draw))
             with np.errstate(divide="ignore", invalid="ignore"):
-                terms = law.log_prob(x).sum(axis=1) + self.log_weight
+                terms = distribution.log_prob(x).sum(axis=1) + self.log_weight
             peak = terms.max()
             weight = np.exp(terms - (peak if np.isfinite(peak) else 0.0))
             total = weight.sum()

@@ -13,9 +13,14 @@ from scipy.special import digamma
 
 from discreet._declarations import as_integer
 from discreet._numerics.cells import Statistic
-from discreet._numerics.counts import BinomialLaw, CountLaw, PoissonLaw, RisingLaw
+from discreet._numerics.counts import (
+    BinomialDistribution,
+    CountDistribution,
+    PoissonDistribution,
+    RisingDistribution,
+)
 from discreet._typing import FloatArray
-from discreet.distributions.law import as_draws
+from discreet.distributions.base import as_draws
 from discreet.errors import InvalidInputError
 
 Parameters = tuple[FloatArray, ...]
@@ -36,7 +41,7 @@ class Model(ABC):
         return None
 
     @abstractmethod
-    def law(self, *parameters: FloatArray) -> CountLaw:
+    def distribution(self, *parameters: FloatArray) -> CountDistribution:
         """Return the distributions of the cells; with a total, the true counts follow them given that
         total.
         """
@@ -97,8 +102,8 @@ class PoissonCells(Model):
     name: ClassVar[str] = "Poisson"
     parameters: ClassVar[tuple[str, ...]] = ("rates",)
 
-    def law(self, *parameters: FloatArray) -> CountLaw:
-        return PoissonLaw(parameters[0])
+    def distribution(self, *parameters: FloatArray) -> CountDistribution:
+        return PoissonDistribution(parameters[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +131,9 @@ class Binomial(Model):
         cells = self.sizes.size
         return np.broadcast_to(self.sizes.ravel(), (probs.size // cells, cells)).ravel()
 
-    def law(self, *parameters: FloatArray) -> CountLaw:
+    def distribution(self, *parameters: FloatArray) -> CountDistribution:
         (probs,) = parameters
-        return BinomialLaw(self._sizes(probs), probs, 1 - probs)
+        return BinomialDistribution(self._sizes(probs), probs, 1 - probs)
 
     def means(self, *parameters: FloatArray) -> FloatArray:
         return np.asarray(self._sizes(parameters[0]) * parameters[0])
@@ -143,8 +148,8 @@ class NegativeBinomial(Model):
     parameters: ClassVar[tuple[str, ...]] = ("means", "dispersions")
     positive: ClassVar[bool] = True
 
-    def law(self, *parameters: FloatArray) -> CountLaw:
-        return RisingLaw.negative_binomial(*parameters)
+    def distribution(self, *parameters: FloatArray) -> CountDistribution:
+        return RisingDistribution.negative_binomial(*parameters)
 
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
         mean, r = parameters
@@ -187,12 +192,12 @@ class Multinomial(_WithTotal):
     def means(self, *parameters: FloatArray) -> FloatArray:
         return np.asarray(self.size * parameters[0])
 
-    def law(self, *parameters: FloatArray) -> CountLaw:
-        return PoissonLaw(self.means(*parameters))
+    def distribution(self, *parameters: FloatArray) -> CountDistribution:
+        return PoissonDistribution(self.means(*parameters))
 
     def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
         sums = self.size * parameters[0].sum(axis=-1)
-        return PoissonLaw(sums).log_prob(np.full(len(sums), float(self.size)))
+        return PoissonDistribution(sums).log_prob(np.full(len(sums), float(self.size)))
 
 
 class DirichletMultinomial(_WithTotal):
@@ -202,13 +207,13 @@ class DirichletMultinomial(_WithTotal):
     parameters: ClassVar[tuple[str, ...]] = ("alphas",)
     positive: ClassVar[bool] = True
 
-    def law(self, *parameters: FloatArray) -> CountLaw:
+    def distribution(self, *parameters: FloatArray) -> CountDistribution:
         (alphas,) = parameters
-        return RisingLaw.of(alphas, self.size)
+        return RisingDistribution.of(alphas, self.size)
 
     def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
         sums = parameters[0].sum(axis=-1)
-        return RisingLaw.of(sums, math.inf).log_prob(np.full(len(sums), float(self.size)))
+        return RisingDistribution.of(sums, math.inf).log_prob(np.full(len(sums), float(self.size)))
 
     def statistics(self, *parameters: FloatArray) -> list[Statistic]:
         (alphas,) = parameters

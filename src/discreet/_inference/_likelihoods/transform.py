@@ -95,12 +95,12 @@ class Transform:
         inside = xp.clip(x, 0, self.total)
         log = inside * log_rate - factorial[inside] + self._log_noise(xp, inside)
         top = centre * log_rate - factorial[centre] + self._log_noise(xp, centre)
-        law = xp.where(x == inside, xp.exp(log - top), 0.0)
-        size = law.sum(axis=-1)
-        law = law / size[..., None]
-        mean = law @ (1.0 * away)
-        variance = law @ (1.0 * away**2) - mean**2
-        return centre[..., 0], top[..., 0] + xp.log(size), law, mean, variance
+        distribution = xp.where(x == inside, xp.exp(log - top), 0.0)
+        size = distribution.sum(axis=-1)
+        distribution = distribution / size[..., None]
+        mean = distribution @ (1.0 * away)
+        variance = distribution @ (1.0 * away**2) - mean**2
+        return centre[..., 0], top[..., 0] + xp.log(size), distribution, mean, variance
 
     def both(self, xp: Any, shares: Any, loop: Any = until) -> tuple[Any, Any]:
         """Return log P(z) and E[x | z] at shares that sum to 1 over the last axis."""
@@ -111,7 +111,7 @@ class Transform:
         log_rate = xp.log(xp.maximum(total * shares, 1e-300))[..., None]
         start = xp.zeros(shares.shape[:-1])
         none = xp.zeros(shares.shape)
-        law = xp.zeros((*shares.shape, 2 * self._half + 1))
+        distribution = xp.zeros((*shares.shape, 2 * self._half + 1))
 
         def step(state: Any) -> Any:
             _, s, _, left, _ = state
@@ -124,12 +124,14 @@ class Transform:
         def going(state: Any) -> Any:
             return (xp.max(state[2]) > 0.5) & (state[3] > 0)
 
-        first = (none.astype(np.int64), none, law, none, none)
+        first = (none.astype(np.int64), none, distribution, none, none)
         s, _, _, _, windows = loop(going, step, (start, start, start + 1.0, 100, first))
-        centre, log_size, law, _, _ = windows
-        half, period = law.shape[-1] // 2, self._period
+        centre, log_size, distribution, _, _ = windows
+        half, period = distribution.shape[-1] // 2, self._period
         away = 1.0 * xp.arange(-half, half + 1)
-        transforms, moment = (xp.fft.rfft(part, period, axis=-1) for part in (law, law * away))
+        transforms, moment = (
+            xp.fft.rfft(part, period, axis=-1) for part in (distribution, distribution * away)
+        )
         # The product without one cell, by what comes before and after: no division.
         ones = xp.ones_like(transforms[..., :1, :])
         before = xp.concatenate([ones, xp.cumprod(transforms[..., :-1, :], axis=-2)], axis=-2)

@@ -11,8 +11,8 @@ a product over the categories, and sums of products over compositions are coeffi
    drawn with integers only;
 4. b is kept with probability φ̃(b)/E(b), φ̃ being the 53-bit value of φ at b and E(b) an exact integer.
 
-The law of what comes out is exactly φ̃(b)/Σφ̃: rounding in steps 1 and 2 changes the number of attempts only.
-Proof: ``proofs/envelope.md``.
+The distribution of what comes out is exactly φ̃(b)/Σφ̃: rounding in steps 1 and 2 changes the number of
+attempts only. Proof: ``proofs/envelope.md``.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class _Node:
     log_factor: float
     cut: float
     bits: int = 0
-    law: IntegerSeparable | None = None
+    distribution: IntegerSeparable | None = None
     size: int = 0
     """Σ_b Πᵢ V_i(bᵢ) over the windows, exactly."""
 
     def weight(self, b: Sequence[int]) -> int:
-        return 1 if self.law is None else self.law.weight(b)
+        return 1 if self.distribution is None else self.distribution.weight(b)
 
 
 def needs_narrow_windows(
@@ -119,7 +119,7 @@ def _cuts(nodes: FloatArray, k: int) -> FloatArray:
 
 
 class Envelope:
-    """The law ∝ exp(−rate·H) around the counts whose gaps are given; ``draw`` is exact."""
+    """The distribution ∝ exp(−rate·H) around the counts whose gaps are given; ``draw`` is exact."""
 
     def __init__(
         self, counts: Sequence[int], gap: Gap, rate: float, nearest: float, narrow: bool = False
@@ -180,8 +180,8 @@ class Envelope:
             low, gaps = side.within(cut / rate)
             values = np.exp(bits * math.log(2) - rate * gaps) * (1 + 2.0**-40)
             windows.append((low, [int(v) + 1 for v in values.tolist()]))
-        law = IntegerSeparable(windows, self.n)
-        return _Node(rate, log_factor, cut, bits, law, law.size)
+        distribution = IntegerSeparable(windows, self.n)
+        return _Node(rate, log_factor, cut, bits, distribution, distribution.size)
 
     @cached_property
     def _scale(self) -> tuple[list[int], int]:
@@ -200,8 +200,12 @@ class Envelope:
         unit = self._scale[1]
         while True:
             self.attempts += 1
-            law = self._nodes[categorical(self._masses, source)].law
-            b = uniform_composition(self.n, self.k, source) if law is None else law.draw(source)
+            distribution = self._nodes[categorical(self._masses, source)].distribution
+            b = (
+                uniform_composition(self.n, self.k, source)
+                if distribution is None
+                else distribution.draw(source)
+            )
             bound = self._envelope_at(b) << 64
             gap = sum(side.at(x) for side, x in zip(self._sides, b, strict=True))
             mantissa, exponent = dyadic(height(gap, self.rate))
@@ -236,9 +240,9 @@ class Envelope:
         return np.concatenate(parts) if parts else np.empty((0, self.k), dtype=np.int64)
 
     def _simulate(self, node: _Node, size: int, rng: np.random.Generator) -> IntArray:
-        if node.law is None:
+        if node.distribution is None:
             return rng.multinomial(np.full(size, self.n), rng.dirichlet(np.ones(self.k), size))
-        return node.law.floats.sample(size, rng)
+        return node.distribution.floats.sample(size, rng)
 
     def _log_bound(self, gaps: FloatArray) -> FloatArray:
         total = np.full(gaps.shape[1], -np.inf)

@@ -320,13 +320,15 @@ class MBeta(ScoredMechanism):
     def _by_audit(self, budget: float) -> Guarantee | None:
         """Return the guarantee that an enumeration of all pairs of datasets shows, if within (ε, δ)."""
         beta, slack = self._beta(budget), self.slack_at(budget / 2)
-        laws = self.enumerated_laws(lambda row: 1.0 / smooth_sensitivity(row, self.prior, beta=beta))
-        loss = laws.worst_loss(budget / 2) + slack
+        distributions = self.enumerated_distributions(
+            lambda row: 1.0 / smooth_sensitivity(row, self.prior, beta=beta)
+        )
+        loss = distributions.worst_loss(budget / 2) + slack
         if loss <= self.epsilon:
             return Guarantee(
                 self.epsilon, basis=f"audit of all pairs of datasets: exact loss {loss:.6g}, δ = 0"
             )
-        delta = laws.worst_delta(budget / 2, float(self.epsilon)) + 2 * slack + 1e-12
+        delta = distributions.worst_delta(budget / 2, float(self.epsilon)) + 2 * slack + 1e-12
         if delta > self.delta:
             return None
         at = f"δ({float(self.epsilon):g}) = {delta:.4g}"

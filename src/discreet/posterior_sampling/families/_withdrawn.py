@@ -15,7 +15,7 @@ import numpy.typing as npt
 from discreet._numerics.enclosures import Ball
 from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
-from discreet.distributions.law import Law
+from discreet.distributions.base import Distribution
 from discreet.distributions.normal import Normal
 from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.families.categorical import DividedFamily
@@ -64,26 +64,28 @@ class CorrelatedVector(GaussianVector):
     def value(self, draws: FloatArray) -> FloatArray:
         return np.asarray(draws @ self._factor.T, dtype=np.float64)
 
-    def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> CorrelatedLaw:
-        """The law of φ: independent numbers with one standard deviation."""
+    def given_draws(
+        self, prior: Any, n: int, r: float, m: float, draws: FloatArray
+    ) -> CorrelatedDistribution:
+        """The distribution of φ: independent numbers with one standard deviation."""
         uncorrelated = np.asarray(np.linalg.solve(self._factor, draws.T).T, dtype=np.float64)
-        return CorrelatedLaw(super().given_draws(prior, n, r, m, uncorrelated), self._factor)
+        return CorrelatedDistribution(super().given_draws(prior, n, r, m, uncorrelated), self._factor)
 
-    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
-        centre = self._factor @ [part.loc for part in law]
-        scales = law[0].scale * np.sqrt(np.diag(self.covariance))
+    def marginals(self, distribution: tuple[Normal, ...]) -> list[Distribution]:
+        centre = self._factor @ [part.loc for part in distribution]
+        scales = distribution[0].scale * np.sqrt(np.diag(self.covariance))
         return [Normal(float(c), float(s)) for c, s in zip(centre, scales, strict=True)]
 
 
-class CorrelatedLaw(tuple[Normal, ...]):
+class CorrelatedDistribution(tuple[Normal, ...]):
     """Independent numbers φ with one standard deviation, of which θ is ``factor`` times φ."""
 
     factor: FloatArray
 
-    def __new__(cls, parts: tuple[Normal, ...], factor: FloatArray) -> CorrelatedLaw:
-        law = super().__new__(cls, parts)
-        law.factor = factor
-        return law
+    def __new__(cls, parts: tuple[Normal, ...], factor: FloatArray) -> CorrelatedDistribution:
+        distribution = super().__new__(cls, parts)
+        distribution.factor = factor
+        return distribution
 
     def sample(self, size: int, seed: int | None) -> FloatArray:
         """Joint draws of θ."""

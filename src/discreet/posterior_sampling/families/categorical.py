@@ -37,8 +37,8 @@ from discreet._numerics.log_gamma import log_gamma_step, log_rising
 from discreet._randomness.cells import exact_cell
 from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
+from discreet.distributions.base import Distribution
 from discreet.distributions.beta_dirichlet import Beta, Dirichlet, dirichlet, prior_in_words
-from discreet.distributions.law import Law
 from discreet.distributions.mixtures import BetaMixture
 from discreet.distributions.noise_aware import Enumerated, NoiseAware
 from discreet.errors import DataError, InvalidInputError, TooLargeError
@@ -376,20 +376,20 @@ class ShareFamily(ProfiledFamily):
         """
         return self.items * n * number > _QUICK_RECORD_LEVELS
 
-    def marginals(self, law: NoiseAware | Beta | Dirichlet) -> list[Law]:
+    def marginals(self, distribution: NoiseAware | Beta | Dirichlet) -> list[Distribution]:
         """Return the distribution of each number in θ.
 
         Parameters
         ----------
-        law : object
+        distribution : object
             A prior, or what :meth:`given_draws` returns.
 
         Returns
         -------
-        list of Law
+        list of Distribution
         """
-        number = law.k if isinstance(law, NoiseAware) else len(law.parameters)
-        return [law.marginal(i) for i in range(number)]
+        number = distribution.k if isinstance(distribution, NoiseAware) else len(distribution.parameters)
+        return [distribution.marginal(i) for i in range(number)]
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
         """Return the probability that logit(θᵢ/(θᵢ+θⱼ)) lies above an end.
@@ -458,8 +458,8 @@ def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: Fl
 
     Examples
     --------
-    >>> law = shares_given((1.0, 1.0), 100, 1.0, 1.0, np.array([[0.3, 0.7]]))
-    >>> round(float(law.marginal(0).mean()), 3)
+    >>> distribution = shares_given((1.0, 1.0), 100, 1.0, 1.0, np.array([[0.3, 0.7]]))
+    >>> round(float(distribution.marginal(0).mean()), 3)
     0.304
     """
     from scipy.special import gammaln
@@ -1061,7 +1061,7 @@ class _Failures(OneShare, NumberFamily):
         shape = a / m + r * trials
 
         def _log_weight(s: FloatArray) -> FloatArray:
-            # The predictive law Γ(trials+s)Γ(b+s)/(s! Γ(a+b+trials+s)), and Beta draws given s.
+            # The predictive distribution Γ(trials+s)Γ(b+s)/(s! Γ(a+b+trials+s)), and Beta draws given s.
             predictive = log_rising(trials, s) - log_gamma_step(b + s, a + trials)
             log_draws = r * s * log_rest + len(drawn) * log_gamma_step(b / m + r * s, shape)
             return np.asarray(predictive + log_draws, dtype=np.float64)

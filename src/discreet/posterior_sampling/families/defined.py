@@ -7,9 +7,9 @@ t = r(hi − lo) in χ, and
     D_λ = ∫ G(s)·Var_{χ+s}(θ) ds,   G(s) = s up to t, then (λt − s)/(λ−1) up to λt, ∫ G = λt²/2,
 
 for η_P = χ + t, η_Q = χ (their Lemma 1 without the loss), and its mirror image for the other order. A
-variance between two χ is bounded cell by cell: with the law at the middle c of a cell, its mean m and
-N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤ N(χ) ≤ the larger of N at the
-two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/posterior-sampling.md``.
+variance between two χ is bounded cell by cell: with the distribution at the middle c of a cell, its mean m
+and N(χ) = E_c[(θ−m)²e^{(χ−c)(θ−m)}], convex in χ, Jensen's inequality gives Var_χ ≤ N(χ) ≤ the larger of N at
+the two ends. Expectations are sums over nodes in floats, with a margin: ``proofs/posterior-sampling.md``.
 δ(ε) follows from the Rényi curve. Draws are exact.
 """
 
@@ -53,7 +53,7 @@ _LARGEST_ORDER = 64.0
 
 @lru_cache(maxsize=4096)
 def _log_mass(family: DefinedFamily, chi: float, nu: float) -> float:
-    return float(family.laws(np.array([chi]), nu, 20_001)[2][0])
+    return float(family.distributions(np.array([chi]), nu, 20_001)[2][0])
 
 
 @lru_cache(maxsize=8)
@@ -414,7 +414,9 @@ class DefinedFamily(NumberFamily):
         """
         return in_floats(self.cumulant, t=np.asarray(theta, np.longdouble)).astype(np.longdouble)
 
-    def laws(self, chi: FloatArray, nu: float, number: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def distributions(
+        self, chi: FloatArray, nu: float, number: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return nodes of θ for each χ, their log-probabilities and the log-partition.
 
         The exponent is concave, so what lies within 60 of its maximum is one interval. Nodes that are too
@@ -480,7 +482,7 @@ class DefinedFamily(NumberFamily):
         -------
         tuple of ndarray
         """
-        (theta,), (log_weight,), _ = self.laws(np.array([float(eta[0])]), float(eta[1]), 20_001)
+        (theta,), (log_weight,), _ = self.distributions(np.array([float(eta[0])]), float(eta[1]), 20_001)
         return theta, np.exp(log_weight)
 
 
@@ -537,7 +539,7 @@ def _in_cells(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the variance of θ in the middle of each cell, and a bound on it in the whole cell."""
     middles = (cells[1:] + cells[:-1]) / 2
-    theta, log_weight, _ = family.laws(middles, nu, nodes)
+    theta, log_weight, _ = family.distributions(middles, nu, nodes)
     # Exponents of which rounding left nothing to go by, or nodes too far apart, say nothing of a variance.
     some = theta[:, nodes // 2]
     size = np.abs(middles * some) + nu * np.abs(family.cumulants(some))

@@ -17,7 +17,7 @@ from discreet._numerics.enclosures import Ball, ball
 from discreet._randomness.cells import exact_cell, normal_cell, power_of_two
 from discreet._randomness.entropy import Source
 from discreet._typing import FloatArray
-from discreet.distributions.law import Law
+from discreet.distributions.base import Distribution
 from discreet.distributions.normal import Normal, as_sigma
 from discreet.errors import InvalidInputError
 from discreet.posterior_sampling.family import (
@@ -248,8 +248,8 @@ class _MeanFamily(Family):
         return self.joint(map(_update, _axes(prior), draws.reshape(len(draws), -1).T))
 
 
-def _axes(law: Any) -> tuple[Normal, ...]:
-    return (law,) if isinstance(law, Normal) else law
+def _axes(distribution: Any) -> tuple[Normal, ...]:
+    return (distribution,) if isinstance(distribution, Normal) else distribution
 
 
 @dataclass(frozen=True)
@@ -503,19 +503,19 @@ class GaussianVector(_MeanFamily):
         """
         return draws
 
-    def marginals(self, law: tuple[Normal, ...]) -> list[Law]:
+    def marginals(self, distribution: tuple[Normal, ...]) -> list[Distribution]:
         """Return the distribution of each number in θ.
 
         Parameters
         ----------
-        law : object
+        distribution : object
             A prior, or what :meth:`given_draws` returns.
 
         Returns
         -------
-        list of Law
+        list of Distribution
         """
-        return list(law)
+        return list(distribution)
 
 
 def sum_in_ball(rows: FloatArray, radius: float) -> tuple[tuple[Fraction, ...], int]:

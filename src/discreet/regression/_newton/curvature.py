@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from discreet.regression._newton.models import ResponseModel
 
 _TRIED = 192
-"""Draws from the noise's own law."""
+"""Draws from the noise's own distribution."""
 _ENOUGH = 0.7
 """The share of them that must count for no slices to be taken."""
 _CHAINS, _BURN, _KEPT = 48, 30, 30
@@ -40,7 +40,7 @@ _DRAWS = 4000
 MOST_LATENT = 30
 """Coefficients up to which the curvature is drawn; beyond, it is taken at one estimate."""
 _MOST_MOMENTS = 210
-"""Entries of the triangle up to which the law of rows is used: 20 columns."""
+"""Entries of the triangle up to which the distribution of rows is used: 20 columns."""
 _PROBES = 2048
 _DISPERSION = 0.5
 """The deviation of log φ of counts before anything is seen."""
@@ -454,17 +454,17 @@ class LatentCurvature:
     def _start(self, free: int) -> FloatArray:
         """Return coordinates of a positive curvature: the estimate, raised where it is floored."""
         i, j = np.triu_indices(self.size)
-        laws = [(self.mean, self.root, self.positive())]
+        distributions = [(self.mean, self.root, self.positive())]
         if self.seen.outer is not None:
             noise = math.sqrt(self.size * self.seen.outer_variance)
             positive = self._above(self.outer_mean, max(noise, self.outer_per_record))
-            laws.append((self.outer_mean, self.outer_root, positive))
-        wholes = [(vectors * values) @ vectors.T for _, _, (values, vectors) in laws]
+            distributions.append((self.outer_mean, self.outer_root, positive))
+        wholes = [(vectors * values) @ vectors.T for _, _, (values, vectors) in distributions]
         start = np.zeros(free)
         for _ in range(60):
             places = [
                 np.linalg.lstsq(root, whole[i, j] - mean, rcond=1e-12)[0]
-                for (mean, root, _), whole in zip(laws, wholes, strict=True)
+                for (mean, root, _), whole in zip(distributions, wholes, strict=True)
             ]
             start[: sum(map(len, places))] = np.concatenate(places)
             if np.isfinite(self.states(start[None]).log_density[0]):

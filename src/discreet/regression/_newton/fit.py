@@ -480,10 +480,10 @@ class Fit(WeighsRecords, Bridged, Answer):
         InvalidInputError
             If no curvature was published, or if the scale of the prior was learned.
         """
-        law, units = self.outcome.posterior, self.question.units
-        if law.components is None:
+        distribution, units = self.outcome.posterior, self.question.units
+        if distribution.components is None:
             raise InvalidInputError("this fit is for prediction: only a fit for intervals has a likelihood")
-        weights, means, roots = law.components
+        weights, means, roots = distribution.components
         back = np.linalg.inv(units.mixing)
         inverses = np.linalg.inv(roots) @ back
         mixture = MixtureLikelihood.of_normals(
@@ -493,7 +493,7 @@ class Fit(WeighsRecords, Bridged, Answer):
             np.swapaxes(inverses, 1, 2) @ inverses,
         )
         prior_mean = units.mixing @ self.question.scaled_prior().mean + units.offset
-        return mixture.without_prior(prior_mean, back.T @ np.linalg.inv(law.prior) @ back)
+        return mixture.without_prior(prior_mean, back.T @ np.linalg.inv(distribution.prior) @ back)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -615,15 +615,15 @@ class Fit(WeighsRecords, Bridged, Answer):
             ``low``, ``mean`` and ``high``, one for each record; for a multinomial model with a column for
             each level, in the declared order.
         """
-        tail, law = (1 - as_level(level)) / 2, self.outcome.posterior
+        tail, distribution = (1 - as_level(level)) / 2, self.outcome.posterior
         design, outputs = self.question.design, self.question.model.outputs
         rows = design.scale_rows(codes_of(design, frame))
-        if outputs > 1:  # by draws, with a fixed seed: a softmax has no normal law
+        if outputs > 1:  # by draws, with a fixed seed: a softmax has no normal distribution
             responses = [self._through(rows @ w.reshape(outputs, -1).T) for w in self._draws(400)]
             low, high = np.quantile(responses, [tail, 1 - tail], axis=0)
         else:
-            reach = -ndtri(tail) * np.sqrt(np.einsum("ij,ij->i", rows @ law.covariance, rows))
-            low, high = (self._through(rows @ law.mean + side * reach) for side in (-1, 1))
+            reach = -ndtri(tail) * np.sqrt(np.einsum("ij,ij->i", rows @ distribution.covariance, rows))
+            low, high = (self._through(rows @ distribution.mean + side * reach) for side in (-1, 1))
         return Prediction(self.response(rows), low, high, level)
 
     def response(self, rows: FloatArray) -> FloatArray:
@@ -639,8 +639,10 @@ class Fit(WeighsRecords, Bridged, Answer):
 
     def _draws(self, number: int) -> FloatArray:
         """Draws of the scaled coefficients from their posterior, with a fixed seed."""
-        law = self.outcome.posterior
-        return law.draws[np.random.default_rng(0).choice(len(law.draws), number, p=law.weights)]
+        distribution = self.outcome.posterior
+        return distribution.draws[
+            np.random.default_rng(0).choice(len(distribution.draws), number, p=distribution.weights)
+        ]
 
     def effects(self, level: float = 0.95) -> list[Row]:
         """Return average marginal effects: how much the mean response changes per unit of a column.
@@ -658,12 +660,14 @@ class Fit(WeighsRecords, Bridged, Answer):
         list of Row
             One for each column, in the units of the response. Columns of numbers in several terms have none.
         """
-        model, law = self.question.model, self.outcome.posterior
+        model, distribution = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
             raise InvalidInputError(
                 "marginal effects need one response, an intercept, and a fit that published its curvature"
             )
-        effects = replace(self.posterior, draws=self.posterior.draws * law.slope[:, None], exact=None)
+        effects = replace(
+            self.posterior, draws=self.posterior.draws * distribution.slope[:, None], exact=None
+        )
         rows = self._rows_of(effects, as_level(level))
         return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
 
@@ -674,8 +678,10 @@ class Fit(WeighsRecords, Bridged, Answer):
         -------
         array of shape (size, len(names))
         """
-        law, rng = self.posterior, np.random.default_rng(seed)
-        return law.draws[rng.choice(len(law.draws), as_positive(size, "size"), p=law.weights)]
+        distribution, rng = self.posterior, np.random.default_rng(seed)
+        return distribution.draws[
+            rng.choice(len(distribution.draws), as_positive(size, "size"), p=distribution.weights)
+        ]
 
     def _rows(self, level: float) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""
@@ -683,8 +689,8 @@ class Fit(WeighsRecords, Bridged, Answer):
         rows = self._rows_of(self.posterior, level)
         return [replace(row, noise=share) for row, share in zip(rows, shares, strict=True)]
 
-    def _rows_of(self, law: Posterior, level: float) -> list[Row]:
-        numbers = np.column_stack([law.mean, law.std(), *law.interval(level)])
+    def _rows_of(self, distribution: Posterior, level: float) -> list[Row]:
+        numbers = np.column_stack([distribution.mean, distribution.std(), *distribution.interval(level)])
         return [Row(name, *row) for name, row in zip(self.names, numbers.tolist(), strict=True)]
 
     def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
@@ -904,7 +910,7 @@ _BENT = 0.4
 
 
 def reliability_warnings(
-    names: Sequence[str], law: Posterior, seen: bool, declared: Sequence[str] = ()
+    names: Sequence[str], distribution: Posterior, seen: bool, declared: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return why intervals may not hold, judged from released values; empty where there is no reason.
 
@@ -915,7 +921,7 @@ def reliability_warnings(
             "no curvature was published, because noise would have dominated it: use the fit for prediction; "
             "its intervals are those of the prior",
         )
-    reasons, undecided = [], [names[j] for j in law.find_undecided() if names[j] not in declared]
+    reasons, undecided = [], [names[j] for j in distribution.find_undecided() if names[j] not in declared]
     if len(undecided) == 1:
         reasons.append(
             f"{undecided[0]} cannot be estimated at this ε, and the prior decides it: declare a prior or "
@@ -927,7 +933,7 @@ def reliability_warnings(
             "prior or narrower bounds, or take more records, a larger epsilon or fewer "
             "columns"
         )
-    if law.bent > _BENT:
+    if distribution.bent > _BENT:
         reasons.append(
             "the last round was linearised too far from the coefficients: take more records or a larger "
             "epsilon, or declare a prior"

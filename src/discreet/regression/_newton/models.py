@@ -219,7 +219,7 @@ class ResponseModel(ABC):
         """
         return 0
 
-    def clip(self, law: NormalApproximation, cost: float) -> float | None:
+    def clip(self, distribution: NormalApproximation, cost: float) -> float | None:
         """Return the clipping bound of the next round, from what was released so far.
 
         ``cost`` is the variance of the noise on a gradient whose residuals are at most 1.
@@ -231,10 +231,10 @@ class ResponseModel(ABC):
         return 1.0
 
     def linearise_at(
-        self, design: Design, law: NormalApproximation, cost: float
+        self, design: Design, distribution: NormalApproximation, cost: float
     ) -> tuple[FloatArray, float | None]:
         """Return the point at which to expand the next round, and its clipping bound."""
-        return law.mean, self.clip(law, cost)
+        return distribution.mean, self.clip(distribution, cost)
 
     def clip_of(self, link: Link) -> float:
         """Return the clipping bound of a round in the units of residuals."""
@@ -329,32 +329,32 @@ class GaussianModel(ResponseModel):
         unit = 2**self.residual_bits
         return math.inf if link.clip >= link.reach + unit else link.clip / unit
 
-    def clip(self, law: NormalApproximation, cost: float) -> float | None:
+    def clip(self, distribution: NormalApproximation, cost: float) -> float | None:
         """Return the bound that minimises a coefficient's error from sampling, noise and clipping.
 
         The variance of residuals is taken at an upper end, which covers the uncertainty of σ² and of the
         point. Clipping shifts coefficients where errors are not normal: a quarter of what it would take from
         double-exponential residuals counts as an error in one direction.
         """
-        variance = law.upper_dispersion + law.predictor_variance
-        typical = float(np.trace(law.curvature)) / len(law.mean)
+        variance = distribution.upper_dispersion + distribution.predictor_variance
+        typical = float(np.trace(distribution.curvature)) / len(distribution.mean)
         ratios = np.linspace(2.5, 8.0, 56)
         clips = ratios * math.sqrt(variance)
         inside, moment, _ = clipped_moments(np.array(variance), clips)
         taken = np.exp(-math.sqrt(2) * ratios) * math.sqrt(variance / 2)
-        missed = law.records * typical * (taken / 4) ** 2 / len(law.mean)
+        missed = distribution.records * typical * (taken / 4) ** 2 / len(distribution.mean)
         worth = (moment * typical + cost * clips**2 + missed) / inside**2
         return float(clips[int(np.argmin(worth))])
 
     def linearise_at(
-        self, design: Design, law: NormalApproximation, cost: float
+        self, design: Design, distribution: NormalApproximation, cost: float
     ) -> tuple[FloatArray, float | None]:
         """Return the next point and bound; the start without clipping where noise makes clipping useless.
 
         This is so where predictors are so uncertain that the bound would not be below the declared bounds of
         the response. At the start no residual is above 1.
         """
-        point, clip = super().linearise_at(design, law, cost)
+        point, clip = super().linearise_at(design, distribution, cost)
         return (self.start(design), None) if clip is not None and clip >= 1 else (point, clip)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -589,16 +589,21 @@ class PoissonModel(ResponseModel):
     def limit(self, clip: float | None, reach: int) -> int:
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))
 
-    def clip(self, law: NormalApproximation, cost: float) -> float | None:
+    def clip(self, distribution: NormalApproximation, cost: float) -> float | None:
         """Return the bound that minimises a coefficient's error from sampling and noise.
 
         It is at least three deviations of a count at the larger rates, with room for their uncertainty.
         """
-        centre, variance = law.predictors
-        variance += law.predictor_variance
+        centre, variance = distribution.predictors
+        variance += distribution.predictor_variance
         rate = math.exp(min(centre + 1.5 * math.sqrt(variance), math.log(self.most)))
-        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(law.predictor_variance) * rate)
-        typical = law.records * float(np.trace(law.curvature)) / law.level / len(law.mean)
+        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(distribution.predictor_variance) * rate)
+        typical = (
+            distribution.records
+            * float(np.trace(distribution.curvature))
+            / distribution.level
+            / len(distribution.mean)
+        )
         windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int)).tolist()
         worth = []
         for window in windows:

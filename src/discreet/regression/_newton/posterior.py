@@ -377,10 +377,10 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
         top = max(first.square, 0.0) + 2 * math.sqrt(first.square_variance)
         variance = min(1.0, top / max(records, 1.0))
     prior = prior.stretch(_stretches(setting, seen[-1]))
-    law = prior.mean, prior.covariance(variance)
+    distribution = prior.mean, prior.covariance(variance)
     counted, joint = setting.n is not None, combine_rounds(setting, seen, records)
     return LatentCurvature(
-        model, setting.design, joint, law, records, counted, prior.learned, seen[-1].mixing, tilt
+        model, setting.design, joint, distribution, records, counted, prior.learned, seen[-1].mixing, tilt
     )
 
 
@@ -544,7 +544,7 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
     chance = chance + joint.rounding * drawn.curvature
     prior: FloatArray = joint.unmixed(joint.precision)
     precision = drawn.curvature @ np.linalg.solve(chance, drawn.curvature) + prior
-    law = Posterior(
+    distribution = Posterior(
         drawn.draws,
         drawn.weights,
         drawn.dispersion,
@@ -556,14 +556,16 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
         components=None if joint.learned else drawn.components,
     )
     if setting.model.normal:
-        return law
+        return distribution
     level, at = float(drawn.weights @ drawn.level), setting.design.constant
     if at == 0 and setting.model.outputs == 1:
-        law = law.move(-_bend(setting, law, drawn.curvature, law.mean - seen[-1].point))
-    gap = law.mean - seen[-1].point
+        distribution = distribution.move(
+            -_bend(setting, distribution, drawn.curvature, distribution.mean - seen[-1].point)
+        )
+    gap = distribution.mean - seen[-1].point
     far = math.sqrt(float(gap @ drawn.curvature @ gap) / level)
-    sure = math.sqrt(max(float(gap @ np.linalg.solve(law.covariance, gap)), 0.0) / len(gap))
-    return replace(law, bent=far * sure / 2)
+    sure = math.sqrt(max(float(gap @ np.linalg.solve(distribution.covariance, gap)), 0.0) / len(gap))
+    return replace(distribution, bent=far * sure / 2)
 
 
 def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -> float:
@@ -583,7 +585,9 @@ def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -
     return float(slopes.mean() / (slopes * shares).mean())
 
 
-def _bend(setting: PublicSetting, law: Posterior, curvature: FloatArray, gap: FloatArray) -> FloatArray:
+def _bend(
+    setting: PublicSetting, distribution: Posterior, curvature: FloatArray, gap: FloatArray
+) -> FloatArray:
     """Return the second-order error of an intercept where the score is taken as linear.
 
     Predictors that move by t add v'·t²/2 to a record's part of the score, where v' is the slope of its weight
@@ -591,7 +595,7 @@ def _bend(setting: PublicSetting, law: Posterior, curvature: FloatArray, gap: Fl
     t².
     """
     level = float(curvature[0, 0])
-    centre, _ = _predictors(curvature, level, law.mean)
+    centre, _ = _predictors(curvature, level, distribution.mean)
     (_, low), (_, high) = (setting.model.at_constant(centre + step) for step in (-0.5, 0.5))
     first = np.zeros_like(gap)
     first[0] = (high - low) / (high + low) * float(gap @ curvature @ gap) / level

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 MOST_PREDICTED = 8
 """Coefficients up to which predictions come from rounds with curvature, which have intervals besides. With 4
 columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
-law of the columns, and descent needs no guess of that law. The limit was set knowing the test errors of the
-benchmark's data, on which descent is the better one."""
+distribution of the columns, and descent needs no guess of that distribution. The limit was set knowing the
+test errors of the benchmark's data, on which descent is the better one."""
 _SMALL = 10**6
 """Numbers in rows; with fewer, threads wait for each other longer than they work."""
 _MOST_CURVED = 300
@@ -129,13 +129,16 @@ def ask(
     for share, curved in zip(plan.shares, plan.curvature, strict=True):
         point, clip = model.start(design), None
         if rounds:
-            law = normal_approximation(setting, [evidence(setting, *earlier) for earlier in rounds])
-            point, clip = model.linearise_at(design, law, setting.cost(share))
+            distribution = normal_approximation(setting, [evidence(setting, *earlier) for earlier in rounds])
+            point, clip = model.linearise_at(design, distribution, setting.cost(share))
             if setting.robust and model.normal:  # squares of residuals are those of errors only near them
-                point, clip = law.mean, min(model.clip(law, setting.cost(share)) or 1.0, 1.0)
+                point, clip = (
+                    distribution.mean,
+                    min(model.clip(distribution, setting.cost(share)) or 1.0, 1.0),
+                )
         link = model.link(design, point, clip, setting.robust)
         if rounds:
-            link = _mix(setting, law, link, plan.shares, [done.link for done, _ in rounds])
+            link = _mix(setting, distribution, link, plan.shares, [done.link for done, _ in rounds])
         turn = setting.round(link, share, curved, plan.squares)
         exact = sums(link, turn.noise.curvature is not None)
         if exact.survey and not rounds:
@@ -146,7 +149,7 @@ def ask(
 
 def _mix(
     setting: PublicSetting,
-    law: NormalApproximation,
+    distribution: NormalApproximation,
     link: Link,
     shares: Sequence[Fraction],
     earlier: Sequence[Link],
@@ -161,14 +164,16 @@ def _mix(
         if other.mixing != same:
             break
         sharing += share
-    alone, together = (setting.cost(share) / law.records for share in (shares[len(earlier)], sharing))
+    alone, together = (
+        setting.cost(share) / distribution.records for share in (shares[len(earlier)], sharing)
+    )
     pair = float(model.pairs(link, design)[0].max()) / 4.0**model.residual_bits
     so_far = earlier[-1].matrix(design.d)
     chosen = choose(
         design,
-        law.spread,
-        law.level / law.records,
-        law.dispersion,
+        distribution.spread,
+        distribution.level / distribution.records,
+        distribution.dispersion,
         alone * pair,
         (so_far, together * pair),
     )

@@ -1,4 +1,4 @@
-"""A mechanism from inside: candidates, law, error and sensitivities at counts that sliders set."""
+"""A mechanism from inside: candidates, distribution, error and sensitivities at counts that sliders set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from discreet.mechanisms.hellinger.sensitivity import (
     local_sensitivity,
     smooth_sensitivity,
 )
-from discreet.planning.law import CandidateLaw, candidate_law
+from discreet.planning.candidates import CandidateDistribution, candidate_distribution
 from discreet.questions._text import NUMBER, WHOLE
 
 SHOWN = ("ehds", "ehd", "ehdl", "ehdl-calibrated", "lshist", "lszhang", "lsdim", "lattice")
@@ -46,7 +46,7 @@ SLIDERS = (
 
 
 @dataclass(frozen=True)
-class LawQuestion(Asked):
+class DistributionQuestion(Asked):
     """A mechanism and what the sliders say, all as text."""
 
     path = "/law"
@@ -65,8 +65,8 @@ class LawQuestion(Asked):
     def prior(self) -> tuple[float, float]:
         return NUMBER.read(self.alpha, "alpha"), NUMBER.read(self.beta, "beta")
 
-    def result(self) -> CandidateLaw:
-        """Return the law, within the ranges of the sliders."""
+    def result(self) -> CandidateDistribution:
+        """Return the distribution, within the ranges of the sliders."""
         if self.mechanism not in SHOWN:
             raise InvalidInputError(f"mechanism must be one of: {', '.join(SHOWN)}")
         check_epsilon(self.epsilon)
@@ -82,7 +82,7 @@ class LawQuestion(Asked):
         built = mechanism(
             self.mechanism, prior=self.prior, n=sum(self.counts), epsilon=self.epsilon, **options
         )
-        return candidate_law(built, self.counts)
+        return candidate_distribution(built, self.counts)
 
     def sensitivities(self) -> dict[str, float]:
         """Return the papers' three sensitivities of the Hellinger distance at these counts."""
@@ -99,17 +99,17 @@ class LawQuestion(Asked):
 
     def python(self) -> str:
         return (
-            "import discreet\nfrom discreet.planning.law import candidate_law\n\n"
+            "import discreet\nfrom discreet.planning.candidates import candidate_distribution\n\n"
             f'm = discreet.mechanism("{self.mechanism}", prior={self.prior}, n={sum(self.counts)}, '
-            f'epsilon="{self.epsilon}")\nprint(candidate_law(m, {self.counts}))\n'
+            f'epsilon="{self.epsilon}")\nprint(candidate_distribution(m, {self.counts}))\n'
         )
 
 
-def add_law(app: FastAPI, studio: Studio) -> None:
+def add_distribution(app: FastAPI, studio: Studio) -> None:
     @app.get("/law")
-    def law_page(request: Request) -> Response:
+    def distribution_page(request: Request) -> Response:
         def make(context: dict[str, Any]) -> str:
-            question = context["question"] = LawQuestion.read(request.query_params)
+            question = context["question"] = DistributionQuestion.read(request.query_params)
             found = question.result()
             reached = np.minimum(np.cumsum(found.columns[question.mechanism]), 1.0)
             title = "For every distance the probability that the released posterior is at most as far"
@@ -125,10 +125,10 @@ def add_law(app: FastAPI, studio: Studio) -> None:
         sentences = {name: (MECHANISMS[name].__doc__ or "").partition("\n")[0] for name in SHOWN}
         return studio.attempt(
             request,
-            "law.html",
+            "distribution.html",
             make,
-            "law_result.html",
-            question=LawQuestion(),
+            "distribution_result.html",
+            question=DistributionQuestion(),
             sliders=SLIDERS,
             mechanisms=sentences,
         )

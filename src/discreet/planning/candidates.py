@@ -28,7 +28,7 @@ NOTE = "Nothing was drawn, and nothing here is private: these are exact probabil
 
 
 @dataclass(frozen=True)
-class CandidateLaw:
+class CandidateDistribution:
     """The exact distribution of what a mechanism releases for given counts, by candidate.
 
     Attributes
@@ -50,7 +50,7 @@ class CandidateLaw:
     Examples
     --------
     >>> import discreet
-    >>> found = candidate_law(discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8), (4, 4))
+    >>> found = candidate_distribution(discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8), (4, 4))
     >>> round(found.expected("ehds"), 3), round(found.expected("lshist"), 3)
     (0.421, 0.284)
     """
@@ -94,7 +94,7 @@ class CandidateLaw:
         Examples
         --------
         >>> import discreet
-        >>> found = candidate_law(discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8), (4, 4))
+        >>> found = candidate_distribution(discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8), (4, 4))
         >>> next(found.rows())["candidates"]
         [[4, 4]]
         """
@@ -180,7 +180,9 @@ class CandidateLaw:
         return self.table()._repr_html_()
 
 
-def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bool = False) -> CandidateLaw:
+def candidate_distribution(
+    mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bool = False
+) -> CandidateDistribution:
     """Compute the exact output distribution of a mechanism at given counts, by candidate.
 
     Parameters
@@ -196,7 +198,7 @@ def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bo
 
     Returns
     -------
-    CandidateLaw
+    CandidateDistribution
 
     Raises
     ------
@@ -209,34 +211,35 @@ def candidate_law(mechanism: Mechanism, counts: Iterable[Any], *, as_printed: bo
     --------
     >>> import discreet
     >>> m = discreet.mechanism("ehds", prior=(1, 1), n=8, epsilon=0.8)
-    >>> found = candidate_law(m, (4, 4), as_printed=True)
+    >>> found = candidate_distribution(m, (4, 4), as_printed=True)
     >>> [round(row["printed ε/LS, not private"], 12) for row in found.rows()][:2]
     [0.37924298484, 0.340809715054]
     """
     given = tuple(counts)
-    laws = {mechanism.name: mechanism.log_pmf(given)}
+    distributions = {mechanism.name: mechanism.log_pmf(given)}
     totals = isinstance(mechanism, ScoredMechanism) and mechanism.candidates.columns == 1
     prior = np.array(mechanism.prior)
     if as_printed and (totals or not mechanism.n):
         raise InvalidInputError("as_printed=True is for counts of levels with n public, as in the notes")
     if mechanism.n and not totals and mechanism.name != "lshist":
         beside = LSHist(mechanism.prior, mechanism.n, mechanism.epsilon)
-        with suppress(TooLargeError):  # its law is over all noisy counts, more than there are candidates
-            laws["lshist"] = beside.log_pmf(given)
-    outputs, log_probability = align_columns(laws.values(), len(laws))
+        # its distribution is over all noisy counts, more than there are candidates
+        with suppress(TooLargeError):
+            distributions["lshist"] = beside.log_pmf(given)
+    outputs, log_probability = align_columns(distributions.values(), len(distributions))
     if totals:
         assert isinstance(mechanism, ScoredMechanism)
         distance = mechanism.candidates.distances("hellinger", np.array([given]))[0]
     else:
         distance = np.asarray(hellinger(prior + given, prior + outputs))
-    columns = dict(zip(laws, np.exp(log_probability), strict=True))
+    columns = dict(zip(distributions, np.exp(log_probability), strict=True))
     if as_printed:
         columns |= _as_printed(mechanism, given, outputs, distance)
     moved = outputs - np.array(given)
     steps = np.maximum(np.maximum(moved, 0).sum(axis=1), np.maximum(-moved, 0).sum(axis=1))
     order = np.lexsort((steps, distance))
     ordered = {name: values[order] for name, values in columns.items()}
-    return CandidateLaw(mechanism, given, outputs[order], steps[order], distance[order], ordered)
+    return CandidateDistribution(mechanism, given, outputs[order], steps[order], distance[order], ordered)
 
 
 def _as_printed(

@@ -1,4 +1,4 @@
-"""Exact laws of the mechanisms of B for one dataset, in the readings that its text allows.
+"""Exact distributions of the mechanisms of B for one dataset, in the readings that its text allows.
 
 B defines its mechanisms by P(r) ∝ exp(−εH/(2S)) (2.1–2.3) and writes accuracy and tables with exp(−εH/S)
 (3.3, 3.4); its Laplace noise has scale 2/ε and is on m − 1 counts (3.1) or on all m (3.4.1).
@@ -27,7 +27,7 @@ from discreet_reproductions.arrays import FloatArray, IntArray
 __all__ = [
     "RATES",
     "Counts",
-    "Law",
+    "Distribution",
     "Prior",
     "Sensitivity",
     "box",
@@ -65,7 +65,7 @@ def sensitivity(kind: Sensitivity, counts: Counts, prior: Prior, epsilon: float,
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     """Counts that can be released for one dataset: how likely, and how far from the true posterior."""
 
     counts: Counts
@@ -103,32 +103,32 @@ def distances(counts: Counts, prior: Prior, outputs: IntArray) -> FloatArray:
     return np.asarray(np.sqrt(-np.expm1(-np.maximum(gap, 0.0))), dtype=np.float64)
 
 
-def exponential(counts: Counts, prior: Prior, rate: float) -> Law:
+def exponential(counts: Counts, prior: Prior, rate: float) -> Distribution:
     """P(b) ∝ exp(−rate·H) over all counts of the same size."""
     outputs = compositions(sum(counts), len(counts))
     distance = distances(counts, prior, outputs)
     weight = np.exp(-rate * distance)
-    return Law(counts, outputs, weight / weight.sum(), distance)
+    return Distribution(counts, outputs, weight / weight.sum(), distance)
 
 
 def floored_laplace(
     counts: Counts, prior: Prior, epsilon: float, *, scale: float = 2.0, every: bool = False
-) -> Law:
+) -> Distribution:
     """Counts + ⌊Laplace(scale/ε)⌋, clamped to [0, n].
 
     ``every``: noise on all m counts; else on the first m − 1, and the last takes what is left of n.
     """
     n, noisy = sum(counts), len(counts) if every else len(counts) - 1
     noise = LSHist(prior=(1.0, 1.0), n=n, epsilon=Fraction(epsilon / scale))
-    laws = [np.exp(noise.clipped_law(count, n)) for count in counts[:noisy]]
+    distributions = [np.exp(noise.clipped_distribution(count, n)) for count in counts[:noisy]]
     outputs = np.indices((n + 1,) * noisy).reshape(noisy, -1).T
-    probability = laws[0]
-    for law in laws[1:]:
-        probability = np.multiply.outer(probability, law).ravel()
+    probability = distributions[0]
+    for distribution in distributions[1:]:
+        probability = np.multiply.outer(probability, distribution).ravel()
     if not every:
         rest = np.maximum(n - outputs.sum(axis=1, keepdims=True), 0)
         outputs = np.concatenate([outputs, rest], axis=1)
-    return Law(counts, outputs, probability, distances(counts, prior, outputs))
+    return Distribution(counts, outputs, probability, distances(counts, prior, outputs))
 
 
 def uniform_counts(n: int, k: int) -> Counts:
@@ -136,13 +136,13 @@ def uniform_counts(n: int, k: int) -> Counts:
     return tuple((n + i) // k for i in range(k))
 
 
-# Box plots: whiskers at the 5 % and 95 % quantiles, exact where the law is at hand.
+# Box plots: whiskers at the 5 % and 95 % quantiles, exact where the distribution is at hand.
 
 _QUANTILES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 
 
 def box(values: FloatArray, probability: FloatArray) -> dict[str, float]:
-    """Mean and quantiles (5 %, 25 %, 50 %, 75 %, 95 %) of a discrete law, exactly."""
+    """Mean and quantiles (5 %, 25 %, 50 %, 75 %, 95 %) of a discrete distribution, exactly."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(probability[order])
     places = np.searchsorted(cumulative, np.array(list(_QUANTILES.values())) * cumulative[-1])

@@ -1,4 +1,5 @@
-"""Every mechanism's exact law: it sums to one, keeps its promise, and has one support for all datasets."""
+"""Every mechanism's exact distribution: it sums to one, keeps its promise, and has one support for all
+datasets."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 
 import discreet
 from conformance.cases import CASES, Case
-from conformance.oracle import law_matrix, worst_delta, worst_loss
+from conformance.oracle import distribution_matrix, worst_delta, worst_loss
 from discreet.errors import NotPrivateError
 from discreet.mechanisms import MECHANISMS
 from statistical.goodness import ALPHA, combined_p, fit
@@ -23,10 +24,10 @@ def heavy(case: Case) -> bool:
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=pytest.mark.slow) if heavy(case) else case for case in CASES], ids=str
 )
-def test_exact_law(case: Case) -> None:
+def test_exact_distribution(case: Case) -> None:
     for n in case.sizes:
         m = case.build(n)
-        points, matrix = law_matrix(m)
+        points, matrix = distribution_matrix(m)
         np.testing.assert_allclose(np.exp(matrix).sum(axis=1), 1.0, rtol=0, atol=1e-12)
         assert np.isfinite(matrix).all(), "an outcome is possible for one dataset and not for another"
         claim = m.guarantee
@@ -44,7 +45,7 @@ TWENTY = (10.0,) * 19 + (1e4,)
 @pytest.mark.parametrize(("n", "basis"), [(2, "audit"), pytest.param(3, "theorem", marks=pytest.mark.slow)])
 def test_mbeta_at_twenty_levels(n: int, basis: str, epsilon: str) -> None:
     m = Case("mbeta", TWENTY, epsilon, {"delta": "1.52e-8"}).build(n)
-    points, matrix = law_matrix(m)
+    points, matrix = distribution_matrix(m)
     assert basis in m.guarantee.basis
     np.testing.assert_allclose(np.exp(matrix).sum(axis=1), 1.0, rtol=0, atol=1e-12)
     assert worst_delta(points, matrix, m.guarantee.epsilon) <= m.guarantee.delta + 1e-15
@@ -82,8 +83,8 @@ def test_public_contract(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_simulation_follows_the_law(case: Case) -> None:
-    """The fast path and the exact law agree: chi-square of 2·10⁵ draws, joint and by coordinate."""
+def test_simulation_follows_the_distribution(case: Case) -> None:
+    """The fast path and the exact distribution agree: chi-square of 2·10⁵ draws, joint and by coordinate."""
     m = case.build(7)
     counts = (3, 4) if m.k == 2 else (1, 2, 4)
     outputs, log_probability = m.log_pmf(counts)
@@ -114,11 +115,11 @@ def test_simulation_with_a_wrong_scale_is_noticed() -> None:
 def test_noise_is_not_larger_than_it_need_be(name: str, k: int, share: float, epsilon: str) -> None:
     """The exact loss is what the proof page says, not only below the claim: too much noise is a fault too."""
     m = Case(name, (1.0,) * k, epsilon).build(7)
-    assert worst_loss(*law_matrix(m)) == pytest.approx(share * float(epsilon), abs=1e-9)
+    assert worst_loss(*distribution_matrix(m)) == pytest.approx(share * float(epsilon), abs=1e-9)
 
 
 def test_worst_loss_notices_a_wrong_scale() -> None:
     """The oracle itself can fail: a mechanism whose noise is 2 % too small breaks its claim."""
     honest = discreet.mechanism("lshist", prior=(1, 1), n=12, epsilon="0.8")
     careless = discreet.mechanism("lshist", prior=(1, 1), n=12, epsilon="0.816")
-    assert worst_loss(*law_matrix(careless)) > honest.guarantee.epsilon + FLOAT_SLACK
+    assert worst_loss(*distribution_matrix(careless)) > honest.guarantee.epsilon + FLOAT_SLACK

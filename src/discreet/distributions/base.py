@@ -25,7 +25,7 @@ class PlugInInterval(NamedTuple):
     high: Any
 
 
-class Law(Protocol):
+class Distribution(Protocol):
     """The distribution of one number. A subclass defines the methods without a default."""
 
     def mean(self) -> float:

@@ -1,4 +1,5 @@
-"""The law of a mechanism at given counts, against the papers' printed tables and against plain formulas."""
+"""The distribution of a mechanism at given counts, against the papers' printed tables and against plain
+formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import discreet
 from discreet._cli import app
 from discreet.distributions.gamma import Gamma
 from discreet.errors import InvalidInputError
-from discreet.planning.law import PRINTED, candidate_law
+from discreet.planning.candidates import PRINTED, candidate_distribution
 
 # Notes of DP – Bayesian Inference, 3.4.1: distance, steps, exponential, Laplace; every digit as printed.
 FIRST = """
@@ -69,7 +70,7 @@ def test_every_candidate_once_with_its_probability(
     name: str, prior: tuple[float, ...], counts: tuple[int, ...], more: dict[str, Any]
 ) -> None:
     m = discreet.mechanism(name, prior=prior, n=sum(counts), epsilon=2, **more)
-    found = candidate_law(m, counts)
+    found = candidate_distribution(m, counts)
     ours = dict(zip(map(tuple, found.candidates.tolist()), found.columns[name].tolist(), strict=True))
     assert len(ours) == len(found.candidates)
     outputs, log_probability = m.log_pmf(counts)
@@ -94,7 +95,7 @@ def test_every_candidate_once_with_its_probability(
 
 def test_rows_put_candidates_of_one_distance_together() -> None:
     m = discreet.mechanism("ehds", prior=(1, 1, 1), n=6, epsilon=1)
-    found = candidate_law(m, (2, 2, 2))
+    found = candidate_distribution(m, (2, 2, 2))
     rows = list(found.rows())
     assert [len(row["candidates"]) for row in rows[:2]] == [1, 6]
     listed = [tuple(candidate) for row in rows for candidate in row["candidates"]]
@@ -114,7 +115,7 @@ def test_rows_put_candidates_of_one_distance_together() -> None:
 
 def test_totals_have_no_laplace_beside_them_and_no_printed_table() -> None:
     m = discreet.mechanism("exponential", score="kl", prior=Gamma(2, 1), n=3, epsilon=2, bounds=(0, 4))
-    found = candidate_law(m, (5,))
+    found = candidate_distribution(m, (5,))
     assert list(found.columns) == ["exponential"]
     assert found.candidates[0].tolist() == [5]
     assert found.steps.max() == 7
@@ -123,7 +124,7 @@ def test_totals_have_no_laplace_beside_them_and_no_printed_table() -> None:
     last = found.distance[found.candidates[:, 0] == 12][0]
     assert last == pytest.approx(math.sqrt(1 - math.exp(affinity)), rel=1e-12)
     with pytest.raises(InvalidInputError, match="counts of levels"):
-        candidate_law(m, (5,), as_printed=True)
+        candidate_distribution(m, (5,), as_printed=True)
     out = run(
         "exponential", "--counts", "5", "--prior", "2,1", "--n", "3", "--epsilon", "2",
         "--options", "family=poisson; bounds=0,4; score=kl",
@@ -141,7 +142,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert found["private"] is False
     assert found["rows"][0]["candidates"] == [[4, 4]]
     assert sum(row["lshist"] for row in found["rows"]) == pytest.approx(1)
-    picture = tmp_path / "law.svg"
+    picture = tmp_path / "distribution.svg"
     run(*command, "--as-printed", "--plot", str(picture))
     assert "not private" in picture.read_text("utf-8")
     again = CliRunner().invoke(app, ["law", *command, "--plot", str(picture)])

@@ -1,4 +1,5 @@
-"""Networks: the joint law of everything that is published, for every pair of neighbouring datasets."""
+"""Networks: the joint distribution of everything that is published, for every pair of neighbouring
+datasets."""
 
 from __future__ import annotations
 
@@ -54,20 +55,20 @@ def neighbours(question: NetworkTables, n: int) -> Iterator[tuple[Records, Recor
 
 
 @pytest.mark.parametrize(("parents", "n"), [({}, 4), ({"b": "a"}, 2)], ids=["two tables", "one table"])
-def test_the_law_of_two_columns_is_enumerated(parents: dict[str, str], n: int) -> None:
-    """The exact laws of the released counts of all tables, multiplied out."""
+def test_the_distribution_of_two_columns_is_enumerated(parents: dict[str, str], n: int) -> None:
+    """The exact distributions of the released counts of all tables, multiplied out."""
     question = network("ab", parents, "replace-one")
     built = [table.build(n, table.epsilon) for table in question.tables]
     count = counter(question)
-    laws: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}
+    distributions: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}
 
     def joint(data: Records) -> np.ndarray:
-        law = np.zeros(1)
+        distribution = np.zeros(1)
         for i, (one, counts) in enumerate(zip(built, count(data), strict=True)):
-            if (i, counts) not in laws:
-                laws[i, counts] = one.log_pmf(counts)[1]
-            law = np.add.outer(law, laws[i, counts]).ravel()
-        return law
+            if (i, counts) not in distributions:
+                distributions[i, counts] = one.log_pmf(counts)[1]
+            distribution = np.add.outer(distribution, distributions[i, counts]).ravel()
+        return distribution
 
     worst = 0.0
     for one, other in neighbours(question, n):
