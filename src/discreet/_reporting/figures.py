@@ -16,9 +16,10 @@ import numpy as np
 from discreet._documents.parts import Figure, Row, Series
 from discreet._typing import FloatArray
 
-_LEFT, _RIGHT = 14.0, 516.0
-_WIDTH, _DENSITY = 540, 42.0
-_LABEL, _LETTER = 26, 7.4  # letters in a line of a label, and the width of one
+_LEFT, _RIGHT, _WIDTH = 2.0, 344.0, 360
+_GRAPH_WIDTH = 540
+_DENSITY = 26.0
+_LABEL, _LETTER = 22, 7.4  # letters in a line of a label, and the width of one
 _COLOURS = ("var(--accent)", "var(--second)")
 _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals only, or is left out
 
@@ -39,10 +40,14 @@ class Frame(NamedTuple):
     def draw_axis(self, bottom: float) -> list[str]:
         """Return the lines and labels of the ticks."""
         marks = []
-        for tick in self.ticks:
-            x, text = self.across(tick), _tick_text(tick, self.percent)
+        texts = [_tick_text(tick, self.percent) for tick in self.ticks]
+        between = (_RIGHT - self.left) / (len(texts) - 1)
+        every = math.ceil(_LETTER * (max(map(len, texts)) + 1) / between)
+        for index, (tick, text) in enumerate(zip(self.ticks, texts, strict=True)):
+            x = self.across(tick)
             marks.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{bottom:.1f}" stroke="var(--line)"/>')
-            marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{text}</text>')
+            if index % every == 0:
+                marks.append(f'<text x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{text}</text>')
         return marks
 
 
@@ -82,7 +87,7 @@ def drawing(figure: Figure | None) -> str:
     y = 0.0
     for index, row in enumerate(rows):
         begins = not row.group or row.group == groups[0]
-        y += (24 if begins else 17) + (_DENSITY - 4 if dense else 0)
+        y += (22 if begins else 16) + (_DENSITY - 6 if dense else 0)
         if begins:
             for number, line in enumerate(names[index]):
                 at = f'x="{_LEFT:.0f}" y="{y + 4.5 + 16 * number:.1f}"'
@@ -94,8 +99,8 @@ def drawing(figure: Figure | None) -> str:
             marks += _densities(figure.series[index], frame, y - 6)
         colour = _COLOURS[groups.index(row.group) % 2 if len(groups) == 2 else 0]
         ends = f'x1="{frame.across(row.low or 0.0):.1f}" x2="{frame.across(row.high or 0.0):.1f}"'
-        marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="4"/>')
-        marks.append(f'<circle cx="{frame.across(row.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+        marks.append(f'<line {ends} y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="3"/>')
+        marks.append(f'<circle cx="{frame.across(row.mean):.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
         y += 16 * (len(names[index]) - 1) if begins and not row.group else 0
     y += 12
     key = ["bar: 95 % interval", "dot: mean"]
@@ -159,14 +164,14 @@ def _graph(figure: Figure) -> str:
     """Return a graph as SVG: layers from top to bottom, with arrows from parents to children."""
     places, widths = {}, {}
     for name, (across, depth) in figure.places().items():
-        room = (_RIGHT - _LEFT) / len(figure.graph[depth])
-        places[name] = _LEFT + (_RIGHT - _LEFT) * across, 24.0 + 78 * depth
+        room = _GRAPH_WIDTH / len(figure.graph[depth])
+        places[name] = _GRAPH_WIDTH * across, 24.0 + 78 * depth
         widths[name] = min(room - 6, 18 + 7.4 * len(name))
     marks = []
     for parent, name in figure.arrows():
         (a, top), (b, bottom) = places[parent], places[name]
         start, end = top + 15, bottom - 15
-        outward = math.copysign(24, a + b - _LEFT - _RIGHT)
+        outward = math.copysign(24, a + b - _GRAPH_WIDTH)
         bend = outward if bottom - top > 80 else 0.0  # past what stands between
         across, down = b - a - 2 * bend, end - start
         length = math.hypot(across, down)
@@ -183,16 +188,19 @@ def _graph(figure: Figure) -> str:
         text = name if len(name) <= letters else name[: max(letters - 1, 1)] + "…"
         marks.append(f'<text x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle">{escape(text)}</text>')
     caption = "An arrow leads from a column to one that depends on it"
-    return _figure(marks, 78 * len(figure.graph) - 24, f"{figure.title}: {caption.lower()}", f"{caption}.")
+    return _figure(
+        marks, 78 * len(figure.graph) - 24, f"{figure.title}: {caption.lower()}", f"{caption}.", _GRAPH_WIDTH
+    )
 
 
 def _show(figure: Figure) -> list[Row]:
     return [row for row in figure.rows if row.low is not None and row.high is not None]
 
 
-def _figure(marks: Sequence[str], height: float, label: str, caption: str) -> str:
+def _figure(marks: Sequence[str], height: float, label: str, caption: str, width: int = _WIDTH) -> str:
+    wide = "" if width == _WIDTH else ' class="wide"'
     return (
-        f'<figure><svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">'
+        f'<figure{wide}><svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(label)}">'
         f"{''.join(marks)}</svg><figcaption>{escape(caption)}</figcaption></figure>"
     )
 

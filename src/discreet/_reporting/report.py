@@ -34,6 +34,8 @@ _NOISE = "noise"
 _FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
 releases about the same people are not free: their losses add up.</p>
 """
+_STATED = ("id", "title", "kind", "epsilon", "delta")
+"""Fields of a question that its heading and its guarantee state."""
 _STARTS = {
     "mean": "Mean of ",
     "regress": "Regression of ",
@@ -172,7 +174,7 @@ def _page(result: Any, title: str | None, day: date) -> str:
     about = (f"Dataset: {', '.join(datasets)}. " if datasets else "") + f"Printed on {day.day} {day:%B %Y}."
     parts.append('<div class="appendix"><h2>Appendix: method and checks</h2>')
     parts += [_method(one) for one in results]
-    parts += [_reading(results), _methods(results, account), _verification(results)]
+    parts += [_reading(results), _methods(results, account), _VERIFY]
     parts.append(_citation(heading, results, account, day))
     parts.append("</div>")
     return frame(heading, f"{about} This report holds released values only.", "\n".join(parts))
@@ -351,7 +353,8 @@ def _section(one: _Result, labels: Labels, shared: Sequence[str]) -> str:
 def _method(one: _Result) -> str:
     """Return how a result was made, its own guarantee, and its receipt."""
     answer = one.answer
-    details = dict([*one.page.words.facts, *_question_text(one.question)])
+    details = dict(one.page.words.facts)
+    details |= {name: text for name, text in _question_text(one.question) if text not in details.values()}
     details["Guarantee"] = one.guarantee
     if len(answer.guarantee.assumptions):
         details["Assumed"] = "; ".join(answer.guarantee.assumptions)
@@ -364,7 +367,7 @@ def _method(one: _Result) -> str:
     )
     if answer.receipt is not None:  # a report made again says the same
         receipt = f"<code>{escape(str(replace(answer.receipt, repeated=False)))}</code>"
-    parts.append(f'<p class="small">Receipt: {receipt}</p>')
+    parts.append(f'<p class="small">Document: <code>{one.checksum}</code>. Receipt: {receipt}</p>')
     return "\n".join(parts)
 
 
@@ -395,7 +398,7 @@ def proof_title(basis: str) -> str:
 
 def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the question by its fields; by its keys where it is of another version."""
-    fields = {key: value for key, value in question.items() if key not in ("id", "title", "kind")}
+    fields = {key: value for key, value in question.items() if key not in _STATED}
     if not fields:
         return []
     try:
@@ -425,7 +428,9 @@ def _findings(page: Page, labels: Labels, shared: Sequence[str]) -> str:
         if figure is not None and (len(rows) > 1 or figure.series):  # one interval needs no drawing
             shown = tuple(replace(row, name=labels.term(row.name)) for row in figure.rows)
             title, axis = labels.prose(figure.title), labels.column(figure.axis)
-            parts.append(drawing(replace(figure, title=title, axis=axis, rows=shown)))
+            series = figure.series if len(rows) == 1 else ()  # rows side by side are compared by intervals
+            drawn = replace(figure, title=title, axis=axis, rows=shown, series=series)
+            parts.append(drawing(drawn))
         if page.screen is not None:
             tables.insert(0, f'<div class="scroll">{_table(page, rows, labels)}</div>')
     parts = [*alarms, '<div class="finding">', *parts, f"<div>{''.join(tables)}</div></div>"]
@@ -467,11 +472,6 @@ def _reading(results: Sequence[_Result]) -> str:
         + "".join(f"<p>{escape(text)}</p>\n" for text in explanations)
         + _FREE
     )
-
-
-def _verification(results: Sequence[_Result]) -> str:
-    sums = facts([(one.heading, one.checksum) for one in results], styled=False)
-    return f"{_VERIFY}<p>The checksums of the documents:</p>\n{sums}"
 
 
 def _methods(results: Sequence[_Result], account: Account | None) -> str:

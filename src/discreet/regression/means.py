@@ -528,11 +528,13 @@ class Means(Answer):
 
     def words(self) -> Words:
         """Describe what was summed, and by which groups."""
-        inner = self.means[0].words()
+        inner, sizes = self.means[0].words(), [mean.released.n for mean in self.means]
+        pairs = zip(self.groups, sizes, strict=True)
+        records = "; ".join(f"{group}: {n:,}" for group, n in pairs) if all(sizes) else "private numbers"
         return Words(
             headline=f"Private means of {self.means[0].column} by {self.by}",
             name=f"Means of {self.means[0].column} by {self.by}",
-            facts=(("Groups", ", ".join(map(str, self.groups))), *inner.facts),
+            facts=(("Groups", ", ".join(map(str, self.groups))), *inner.facts[:2], ("Records", records)),
             notes=inner.notes,
             reading=inner.reading,
         )
