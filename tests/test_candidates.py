@@ -36,7 +36,7 @@ SECOND = """
 
 
 def run(*words: str) -> Any:
-    done = CliRunner().invoke(app, ["law", *words], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["distribution", *words], catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
 
@@ -145,7 +145,9 @@ def test_the_command(tmp_path: Path) -> None:
     picture = tmp_path / "distribution.svg"
     run(*command, "--as-printed", "--plot", str(picture))
     assert "not private" in picture.read_text("utf-8")
-    again = CliRunner().invoke(app, ["law", *command, "--plot", str(picture)])
+    again = CliRunner().invoke(app, ["distribution", *command, "--plot", str(picture)])
     assert again.exit_code != 0
     for counts in ("4.5,4", "4", "4,x", "-1,5"):
-        assert CliRunner().invoke(app, ["law", "ehds", "--counts", counts, *command[3:]]).exit_code != 0
+        assert (
+            CliRunner().invoke(app, ["distribution", "ehds", "--counts", counts, *command[3:]]).exit_code != 0
+        )

@@ -345,7 +345,7 @@ class Requests:
             "/ledger",
             "/ledger/create",
             "/audit",
-            "/law",
+            "/distribution",
             "/evidence",
             "/",
         ),

@@ -813,7 +813,7 @@ def views(studio: Studio) -> dict[str, str]:
         "release-planned": f"{base}/release?kind=mean&epsilon=0.5&column=age",
         "ledger": f"{base}/ledger?dataset=panel&verify=1",
         "audit": f"{base}/audit?n=30",
-        "law": f"{base}/law?mechanism=ehdl&first=20",
+        "distribution": f"{base}/distribution?mechanism=ehdl&first=20",
         "evidence": f"{base}/evidence",
         "split": f"{base}/plan/split?{split}",
         "nowhere": f"{base}/nowhere",

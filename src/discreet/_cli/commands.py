@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         schema=_schema,
         check=_check,
         audit=_audit,
-        law=_distribution,
+        distribution=_distribution,
         mechanisms=_mechanisms,
         version=show_version,
     )

@@ -39,7 +39,7 @@ PAGES = {
     "release": "Release",
     "ledger": "Ledger",
     "audit": "Audit",
-    "law": "Inside",
+    "distribution": "Inside",
     "evidence": "Evidence",
 }
 

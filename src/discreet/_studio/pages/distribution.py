@@ -49,7 +49,7 @@ SLIDERS = (
 class DistributionQuestion(Asked):
     """A mechanism and what the sliders say, all as text."""
 
-    path = "/law"
+    path = "/distribution"
     mechanism: str = "ehds"
     first: str = "4"
     second: str = "4"
@@ -94,7 +94,7 @@ class DistributionQuestion(Asked):
         }
 
     def command(self) -> str:
-        words = ["discreet", "law", self.mechanism, "--counts", f"{self.first},{self.second}"]
+        words = ["discreet", "distribution", self.mechanism, "--counts", f"{self.first},{self.second}"]
         return shlex.join([*words, "--prior", f"{self.alpha},{self.beta}", "--epsilon", self.epsilon]) + "\n"
 
     def python(self) -> str:
@@ -106,7 +106,7 @@ class DistributionQuestion(Asked):
 
 
 def add_distribution(app: FastAPI, studio: Studio) -> None:
-    @app.get("/law")
+    @app.get("/distribution")
     def distribution_page(request: Request) -> Response:
         def make(context: dict[str, Any]) -> str:
             question = context["question"] = DistributionQuestion.read(request.query_params)
