@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -344,6 +345,7 @@ def spark(options: argparse.Namespace) -> None:
 
     import discreet
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{options.threads}]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", options.memory).config("spark.driver.host", "127.0.0.1")
     session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()

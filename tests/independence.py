@@ -544,7 +544,7 @@ def regressed(formula: str, strict: bool) -> Regression:
 def regress(name: str) -> Callable[..., Sums]:
     def sums(data: Any, strict: bool, n: int | None = None, **bound: Any) -> Sums:
         asked = regressed(name, strict)
-        with read(asked.design, data, pushdown=name.endswith("SQL"), **bound) as records:
+        with read(asked.design, data, **bound) as records:
             link = asked.model.link(asked.design, asked.model.start(asked.design))
             found = records.sums(asked.model, link, True)
             return numbered((records.n, found.square, *found.gradient, *found.curvature))
@@ -571,7 +571,6 @@ TWO: dict[str, Callable[..., Sums]] = {
     "regression": regress("b ~ a"),
     "regression on few levels": regress("levels"),
     "regression on levels": regress("levels C"),
-    "regression by SQL": regress("levels SQL"),
 }
 ROWS = ("shares", "bins", "table")
 BOUNDED = tuple(name for name in (*ONE, *TWO) if name not in ("discovery", "codes", "mean", "survival"))

@@ -184,8 +184,7 @@ def test_the_empty_dataset_is_answered_where_its_size_is_private(family: str) ->
         shorthand.regress(records(family, 1).iloc[:0], "y ~ x", **{**asked, "relation": "replace-one"})
 
 
-@pytest.mark.parametrize("pushdown", [False, True])
-def test_data_of_which_every_record_is_left_out_are_summed(pushdown: bool) -> None:
+def test_data_of_which_every_record_is_left_out_are_summed() -> None:
     """How many records are left out is private, so that all are must not show."""
     duckdb = pytest.importorskip("duckdb")
     from discreet.regression._newton.fit import regression
@@ -196,7 +195,7 @@ def test_data_of_which_every_record_is_left_out_are_summed(pushdown: bool) -> No
     )
     data = duckdb.sql("SELECT CAST(NULL AS DOUBLE) AS x, 'no' AS y FROM range(3)")
     link = asked.model.link(asked.design, np.zeros(2))
-    with read(asked.design, data, pushdown=pushdown) as found:
+    with read(asked.design, data) as found:
         assert found.sums(asked.model, link, True) == RoundSums((0, 0), (0, 0, 0), 0)
 
 

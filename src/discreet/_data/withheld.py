@@ -71,6 +71,11 @@ def ours(error: BaseException) -> DiscreetError:
     message = f"the engine cannot read the data, and nothing was counted ({name}; details withheld)"
     if isinstance(error, ImportError) and error.name:
         message = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
+    if name == "PythonException":
+        message = (
+            "the workers of Spark cannot sum: they need this process's Python, with discreet and PyArrow "
+            "(PYSPARK_PYTHON says which they use)"
+        )
     bare = EngineError(message)
     bare.kind = name
     if line := re.match(r"[\w ]*: CSV Error on Line: (\d+)", str(error)):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import erfinv, expit, gammaincc, gammaln, logit
@@ -102,16 +102,6 @@ class Link:
         """Return the table entries of predictors."""
         at = (predictor + self.reach).astype(np.intp)
         return [table[at] for table in self.tables]
-
-
-class InSql(NamedTuple):
-    """SQL expressions of whole numbers, with weights by pair of outputs; ``steps`` are columns to add
-    first.
-    """
-
-    residuals: list[str]
-    weights: dict[tuple[int, int], str]
-    steps: tuple[str, ...] = ()
 
 
 class ResponseModel(ABC):
@@ -276,14 +266,6 @@ class ResponseModel(ABC):
         yield link.looked_up(predictor[:, 0])[1]
 
     @abstractmethod
-    def sql_columns(self, link: Link, divide: Callable[[str, int | str], str]) -> InSql:
-        """Return SQL expressions of the residuals and the weights.
-
-        They use the predictors e0, e1, …, the response y and the table entries u0_0 (predictor 0, table 0),
-        ….
-        """
-
-    @abstractmethod
     def mean(self, predictor: FloatArray) -> FloatArray:
         """Return the mean response; for several outputs, the probabilities of all classes."""
 
@@ -368,12 +350,6 @@ class GaussianModel(ResponseModel):
     def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
         yield None
 
-    def sql_columns(self, link: Link, divide: Any) -> InSql:
-        raw = f"(e0 - y + {2**self.residual_bits})"
-        inside = f"(CASE WHEN abs({raw}) < {link.clip} THEN {1 << self.weight_bits} ELSE 0 END)"
-        weight = "1" if link.outer_shift is None else inside
-        return InSql([f"least(greatest({raw}, {-link.clip}), {link.clip})"], {(0, 0): weight})
-
     def mean(self, predictor: FloatArray) -> FloatArray:
         return predictor
 
@@ -436,9 +412,6 @@ class BinomialModel(ResponseModel):
 
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         return np.asarray(link.looked_up(predictor)[0] - response[:, None] * 2.0**self.residual_bits)
-
-    def sql_columns(self, link: Link, divide: Any) -> InSql:
-        return InSql([f"(u0_0 - y * {2**self.residual_bits})"], {(0, 0): "u0_1"})
 
     def mean(self, predictor: FloatArray) -> FloatArray:
         return np.asarray(expit(predictor))
@@ -515,20 +488,6 @@ class MultinomialModel(ResponseModel):
         for k, share in enumerate(shares):
             yield share * 2.0**_SHARE_BITS - share * share
             yield from (-share * other for other in shares[k + 1 :])
-
-    def sql_columns(self, link: Link, divide: Any) -> InSql:
-        outputs = range(self.outputs)
-        total = " + ".join([*(f"u{k}_0" for k in outputs), str(self.reference)])
-        unit, cut = 2**self.residual_bits, 2 ** (self.residual_bits - _SHARE_BITS)
-        shares = ", ".join(f"{divide(f'(u{k}_0 * {unit})', 'total')} AS p{k}" for k in outputs)
-        tops = ", ".join(f"{divide(f'p{k}', cut)} AS q{k}" for k in outputs)
-        residuals = [f"(p{k} - CASE WHEN y = {k + 1} THEN {unit} ELSE 0 END)" for k in outputs]
-        weights = {
-            (k, other): f"({f'q{k} * {2**_SHARE_BITS}' if k == other else '0'} - q{k} * q{other})"
-            for k in outputs
-            for other in outputs
-        }
-        return InSql(residuals, weights, (f"{total} AS total", shares, tops))
 
     def mean(self, predictor: FloatArray) -> FloatArray:
         powers = np.exp(np.clip(np.column_stack([np.zeros(len(predictor)), predictor]), -300, 300))
@@ -641,10 +600,6 @@ class PoissonModel(ResponseModel):
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
         mean, _, low, high = link.looked_up(predictor)
         return np.asarray(mean - np.clip(response[:, None], low, high) * 2.0**self.residual_bits)
-
-    def sql_columns(self, link: Link, divide: Any) -> InSql:
-        residual = f"(u0_0 - least(greatest(y, u0_2), u0_3) * {2**self.residual_bits})"
-        return InSql([residual], {(0, 0): "u0_1"})
 
     def mean(self, predictor: FloatArray) -> FloatArray:
         return np.exp(predictor)

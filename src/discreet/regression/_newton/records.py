@@ -1,18 +1,18 @@
-"""Sums over records where they are stored: in memory, streamed by DuckDB, or inside Spark by SQL.
+"""Sums over records where they are stored: in memory, streamed by DuckDB, or on the workers of Spark.
 
 An engine turns each record into codes (:mod:`discreet._data`). In memory these become integer rows, kept
 where they fit and otherwise read again in every round. DuckDB streams them in batches, so a file may be
-larger than memory. On Spark one query over 64-bit integers computes exact totals, and only sums leave the
-executors. The integers are the same everywhere.
+larger than memory. On Spark each worker sums its own part, and only sums leave it. The same function sums
+everywhere.
 """
 
 from __future__ import annotations
 
-import math
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import combinations_with_replacement, product
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,19 +22,17 @@ from discreet._data import as_frame, as_table, of_columns
 from discreet._data.files import is_files, opened
 from discreet._data.grids import Grid
 from discreet._data.guard import redact_errors
-from discreet._data.withheld import connections, failed, fetch, may_be_repeated
+from discreet._data.withheld import bare, connections, failed, fetch, may_be_repeated
 from discreet._typing import IntArray
-from discreet.errors import DataError, EngineFailure, InvalidInputError
-from discreet.regression._newton.design import WEIGHT_BITS, Design
-from discreet.regression._newton.models import MIXING_BITS, Link, ResponseModel
+from discreet.errors import DataError, DiscreetError, EngineFailure, InvalidInputError
+from discreet.regression._newton.design import Design
+from discreet.regression._newton.models import Link, ResponseModel
 from discreet.regression._newton.sums import (
     RoundSums,
     RowBlock,
-    check_bound,
     exact_sums,
     locate,
     records,
-    undeclared_error,
 )
 
 if TYPE_CHECKING:
@@ -65,9 +63,8 @@ def read(
     data: Any,
     person: str | None = None,
     per_person: int | None = None,
-    pushdown: bool = False,
 ) -> Iterator[RecordSource]:
-    """Read the records of any open table or file; with ``pushdown`` DuckDB sums by SQL, as Spark does.
+    """Read the records of any open table or file.
 
     Files, and tables in memory that DuckDB reads, are opened once more if DuckDB fails, also in a later
     round. The sums of one round come from one connection.
@@ -77,7 +74,7 @@ def read(
         @redact_errors
         def start() -> RecordSource:
             stack.close()
-            return _of(design, stack.enter_context(_open(design, data, person)), per_person, pushdown)
+            return _of(design, stack.enter_context(_open(design, data, person)), per_person)
 
         before = connections()
         source = start()
@@ -136,7 +133,7 @@ def _as_frame(data: Any, needed: str) -> Any:
 
 
 @redact_errors
-def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) -> RecordSource:
+def _of(design: Design, table: Table, per_person: int | None) -> RecordSource:
     import narwhals
 
     nw = getattr(table.raw, "words", narwhals)
@@ -155,10 +152,9 @@ def _of(design: Design, table: Table, per_person: int | None, pushdown: bool) ->
         native: Any = frame.select(*names).to_native()
         if in_database:
             return _stream(design, native.batches)
-        if engine.is_duckdb() and not pushdown:
-            return _stream(design, lambda: _arrow_batches(native))
-        number = int(fetch(frame.select(nw.len()))[0][0])
-        return RecordSource(number, redact_errors(_SqlSums(design, native, engine.is_spark_like(), number)))
+        if engine.is_duckdb():
+            return _stream(design, lambda: _arrow_batches(native.to_arrow_reader(_BATCH)))
+        return RecordSource(int(fetch(frame.select(nw.len()))[0][0]), _on_spark(design, native))
     arrays, eager = _arrays(table, columns)
     if per_person is not None:
         codes = [_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
@@ -234,8 +230,8 @@ def _stream(design: Design, batches: Callable[[], Iterator[list[IntArray]]]) -> 
     return _in_process(design, number, batches, blocks)
 
 
-def _arrow_batches(native: Any) -> Iterator[list[IntArray]]:
-    for batch in native.to_arrow_reader(_BATCH):
+def _arrow_batches(batches: Iterable[Any]) -> Iterator[list[IntArray]]:
+    for batch in batches:
         yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
 
@@ -255,6 +251,30 @@ def _in_process(
     return RecordSource(n, sums, in_memory)
 
 
+def _on_spark(design: Design, native: Any) -> Callable[[ResponseModel, Link, bool], RoundSums]:
+    """Return sums of which each worker makes those of its own records; it needs this package there."""
+
+    @redact_errors
+    def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
+        def part(batches: Iterable[Any]) -> Iterator[Any]:
+            pyarrow = import_module("pyarrow")
+
+            blocks = (records(design, codes) for codes in _arrow_batches(batches))
+            try:
+                found: Any = exact_sums(model, design, link, blocks, curvature)
+            except DiscreetError as error:  # Spark would quote the records that it was given
+                found = bare(error)
+            yield pyarrow.RecordBatch.from_pydict({"part": [pickle.dumps(found)]})
+
+        parts = [pickle.loads(row[0]) for row in native.mapInArrow(part, "part binary").collect()]
+        for error in parts:
+            if isinstance(error, DiscreetError):
+                raise error
+        return sum(parts, exact_sums(model, design, link, (), curvature))
+
+    return sums
+
+
 def _bound_records(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDArray[np.intp]:
     _check_keys(int(people.is_null().sum()))
     _, keys = np.unique(people.to_numpy(), return_inverse=True)
@@ -268,185 +288,3 @@ def _bound_records(codes: Sequence[IntArray], people: Any, most: int) -> npt.NDA
 def _check_keys(nobody: int) -> None:
     if nobody:
         raise DataError(f"{nobody} records have no person key, so their contribution has no bound; drop them")
-
-
-@dataclass(frozen=True)
-class _SqlSums:
-    """The sums of a round as one query over a relation or DataFrame with codes k0, k1, ….
-
-    Tables over codes and over the predictor's grid are joined by position; a function that is linear in the
-    codes is written as one. DuckDB and Spark round quotients towards zero, so a quotient that must be rounded
-    down is made non-negative first.
-    """
-
-    design: Design
-    native: Any
-    spark: bool
-    n: int
-    frames: dict[str, Any] = field(default_factory=dict)
-    """Tables of the query in Spark; DuckDB has them in its text."""
-
-    def __call__(self, model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        design, variables = self.design, self.design.inputs
-        self.frames.pop("link", None)  # the others are the same in every round
-        query = self.query(model, link, curvature)
-        if self.spark:
-            row = tuple(self.native.sparkSession.sql(query, codes=self.native, **self.frames).collect()[0])
-        else:
-            row = self.native.query("codes", query.format(codes="codes")).fetchall()[0]
-        whole = [int(value or 0) for value in row]
-        for i, variable in enumerate(variables):
-            unknown, missing = whole[i], whole[len(variables) + i]
-            if unknown or (missing and not variable.excluded):
-                raise undeclared_error(variable.name, unknown > 0)
-        valid, entered, longest, residual, square, *rest = whole[2 * len(variables) :]
-        check_bound(abs(entered - valid), 0)  # each record finds one entry of every table
-        check_bound(longest, design.norm**2)
-        check_bound(residual, math.isqrt(math.ceil(model.extremes(link)[0].max())))
-        size = design.d * model.outputs
-        end = size + (size * (size + 1) // 2 if curvature else 0)
-        last = len(rest) - (0 if design.weight is None else 4)
-        return RoundSums(
-            tuple(rest[:size]), tuple(rest[size:end]), square, tuple(rest[end:last]), tuple(rest[last:])
-        )
-
-    def divide(self, value: str, by: int | str) -> str:
-        return f"({value} {'div' if self.spark else '//'} {by})"
-
-    def total(self, value: str) -> str:
-        """Return the exact sum of 64-bit integers.
-
-        Spark's own sum wraps or fails on overflow, and one of decimals takes several times as long. Here the
-        lower 32 bits and the rest are summed apart; neither overflows below 2³¹ records.
-        """
-        if not self.spark:
-            return f"sum({value})"
-        if self.n >> 31:
-            return f"sum(CAST({value} AS DECIMAL(38, 0)))"
-        value = f"CAST({value} AS BIGINT)"  # Spark shifts numbers of 32 bits by 32 places not at all
-        low, high = f"sum({value} & {2**32 - 1})", f"sum(shiftright({value}, 32))"
-        return f"CAST({high} AS DECIMAL(28, 0)) * {2**32} + CAST({low} AS DECIMAL(28, 0))"
-
-    def lookup(self, alias: str, name: str, columns: Sequence[Sequence[int]], key: str) -> str:
-        """Return a join by position with a table of columns t0, t1, …."""
-        if not self.spark:
-            entries = [
-                f"unnest([{', '.join(map(str, column))}]::BIGINT[]) AS t{i}"
-                for i, column in enumerate(columns)
-            ]
-            source = f"(SELECT unnest(range({len(columns[0])})) AS at, {', '.join(entries)})"
-        else:
-            source = f"{{{name}}}"
-            if name not in self.frames:
-                types = ", ".join(["at LONG", *(f"t{i} LONG" for i in range(len(columns)))])
-                rows = list(zip(range(len(columns[0])), *columns, strict=True))
-                self.frames[name] = self.native.sparkSession.createDataFrame(rows, types)
-        return f"JOIN {source} AS {alias} ON {alias}.at = {key}"
-
-    def shorten(self, rows: str, columns: Sequence[str], others: Sequence[str], kept: Sequence[str]) -> str:
-        """Shorten rows that are too long, s > √N from a correctly rounded square root, as in process."""
-        norm = self.design.norm
-        rows = _select(["*", f"{' + '.join(f'{x} * {x}' for x in columns)} AS squares"], rows)
-        length = "CAST(floor(sqrt(CAST(squares AS DOUBLE))) AS BIGINT) + 1"
-        rows = _select(["*", f"{length} AS size"], rows)
-        short = {x: self.divide(f"({x} * {norm})", "size") for x in (*columns, *others)}
-        cases = [
-            f"CASE WHEN squares > {norm**2} THEN {less} ELSE {x} END AS {x}" for x, less in short.items()
-        ]
-        return _select([*cases, *kept], rows)
-
-    def query(self, model: ResponseModel, link: Link, curvature: bool) -> str:
-        """Return one SELECT with a single row: undeclared and missing values by column, and the sums."""
-        design = self.design
-        sizes = [variable.coder.size for variable in design.inputs]
-        wrong = [f"k{i} = {size} OR k{i} > {size + 1}" for i, size in enumerate(sizes)]
-        wrong += [f"k{i} = {size + 1}" for i, size in enumerate(sizes)]
-        counts = [f"count(CASE WHEN {test} THEN 1 END) AS b{i}" for i, test in enumerate(wrong)]
-        entries: list[str] = []
-        looked: dict[int, dict[tuple[int, ...], int]] = {}
-        for j, column in enumerate(design.columns):
-            entry = str(design.unit)
-            for index, (v, table) in enumerate(column.factors):
-                start, slope = table[0], table[1] - table[0]
-                piece = f"({start} + {slope} * k{v})"
-                if any(at != start + slope * code for code, at in enumerate(table)):
-                    tables_of_variable = looked.setdefault(v, {})
-                    piece = f"f{v}.t{tables_of_variable.setdefault(table, len(tables_of_variable))}"
-                entry = self.divide(f"({entry} * {piece})", design.unit) if index else piece
-            entries.append(f"{entry} AS x{j}")
-        joins = {
-            f"f{v}": self.lookup(f"f{v}", f"f{v}", list(tables_of_variable), f"k{v}")
-            for v, tables_of_variable in looked.items()
-        }
-        valid = " AND ".join(f"k{i} < {size}" for i, size in enumerate(sizes))
-        counts.append(f"count(CASE WHEN {valid} THEN 1 END) AS valid")
-        entries.append(f"k{len(design.variables)} AS y")
-        most, weight = 1 << WEIGHT_BITS, f"k{len(design.variables) + 1}"
-        if design.weight is not None:
-            entries += [f"least({weight}, {most}) AS w", f"{weight} AS uncut"]
-        kept = ["y"] if design.weight is None else ["y", "w", "uncut"]
-        rows = f"{_select(entries, joins=joins)} WHERE {valid}"
-        xs = [f"x{j}" for j in range(design.d)]
-        rows = self.shorten(rows, xs, (), kept)
-        half, reach, limit = 1 << (link.shift - 1), link.reach, (link.reach + 1) << link.shift
-        predictors = []
-        for k in range(model.outputs):
-            point = link.point[k * design.d : (k + 1) * design.d]
-            dot = " + ".join(f"{x} * {w}" for x, w in zip(xs, point, strict=True))
-            inside = f"(least(greatest({dot}, {-limit}), {limit}) + {limit + half})"
-            nearest = f"{self.divide(inside, 1 << link.shift)} - {reach + 1}"
-            predictors.append(f"least(greatest({nearest}, {-reach}), {reach}) AS e{k}")
-        rows = _select(["*", *predictors], rows)
-        if link.tables:
-            tables = [np.asarray(table, dtype=np.int64).tolist() for table in link.tables]
-            joins = {
-                f"l{k}": self.lookup(f"l{k}", "link", tables, f"e{k} + {reach}") for k in range(model.outputs)
-            }
-            looked_up = [f"l{k}.t{i} AS u{k}_{i}" for k in range(model.outputs) for i in range(len(tables))]
-            rows = _select(["r.*", *looked_up], rows, joins)
-        sql = model.sql_columns(link, self.divide)
-        for step in sql.steps:
-            rows = _select(["*", step], rows)
-        residuals, weights = sql.residuals, sql.weights
-        if link.mixing:
-            rows = _select(["*", f"{residuals[0]} AS r0", f"{weights[0, 0]} AS v0"], rows)
-            parts = [link.mixing[j * design.d : (j + 1) * design.d] for j in range(design.d)]
-            dots = [" + ".join(f"{x} * {m}" for x, m in zip(xs, part, strict=True)) for part in parts]
-            xs = [f"z{j}" for j in range(design.d)]
-            mixed = [
-                f"{self.divide(f'({dot})', 2**MIXING_BITS)} AS {x}" for x, dot in zip(xs, dots, strict=True)
-            ]
-            kept = ["v0", *kept[1:]]
-            rows = self.shorten(_select(["r0", *kept, *mixed], rows), xs, ("r0",), kept)
-            residuals, weights = ["r0"], {(0, 0): "v0"}
-        largest = [" + ".join(f"{x} * {x}" for x in xs)]
-        largest.append(f"greatest({', '.join(f'abs({residual})' for residual in [*residuals, '0'])})")
-        square = f"{residuals[0]} * {residuals[0]}"
-        if design.weight is not None:
-            square = self.divide(f"({square} * w)", most)
-            residuals = [self.divide(f"({residual} * w)", most) for residual in residuals]
-            weights = {
-                pair: self.divide(f"({value} * w + {most >> 1})", most) for pair, value in weights.items()
-            }
-        totals = [square if model.squares else "0"]
-        totals += [f"{residual} * {x}" for residual in residuals for x in xs]
-        if curvature:
-            pairs = combinations_with_replacement(product(range(model.outputs), xs), 2)
-            totals += [f"{weights[k, other]} * {x} * {z}" for (k, x), (other, z) in pairs]
-        if (shift := link.outer_shift) is not None:
-            squared = f"({residuals[0]} * {residuals[0]} + {1 << shift >> 1})"
-            weight = self.divide(squared, 1 << shift)
-            totals += [f"{weight} * {x} * {z}" for x, z in combinations_with_replacement(xs, 2)]
-        if design.weight is not None:
-            cut = f"CASE WHEN uncut > {most} THEN 1 ELSE 0 END"
-            totals += [cut, "w", self.divide("(w * w)", most), "1"]
-        exact = ["count(*) AS entered", *(f"max({size}) AS m{i}" for i, size in enumerate(largest))]
-        exact += [f"{self.total(f'({term})')} AS s{i}" for i, term in enumerate(totals)]
-        return f"SELECT * FROM ({_select(counts)}) AS p CROSS JOIN ({_select(exact, rows)}) AS q"
-
-
-def _select(columns: Iterable[str], rows: str = "", joins: Mapping[str, str] | None = None) -> str:
-    """Return a SELECT over rows or codes; a hint makes Spark send joined tables to the records."""
-    hint = f"/*+ BROADCAST({', '.join(joins)}) */ " if joins else ""
-    source = f"({rows})" if rows else "{codes}"
-    return f"SELECT {hint}{', '.join(columns)} FROM {source} AS r {' '.join((joins or {}).values())}"

@@ -1,8 +1,7 @@
 """The exact sums of a round and their noise: whole numbers from the records to the release.
 
-In memory the arithmetic uses doubles that hold whole numbers below 2⁵³, so BLAS adds them exactly in any
-order; blocks of records are short enough for that. Elsewhere it is SQL over 64-bit integers
-(:mod:`discreet.regression._newton.records`). Both give the same integers.
+The arithmetic uses doubles that hold whole numbers below 2⁵³, so BLAS adds them exactly in any order; blocks
+of records are short enough for that.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +68,11 @@ class RoundSums:
     outer: tuple[int, ...] = ()
     survey: tuple[int, ...] = ()
     """Of weights: how many were cut, their sum, that of their squares, and the number of records."""
+
+    def __add__(self, other: RoundSums) -> RoundSums:
+        vectors = ("gradient", "curvature", "outer", "survey")
+        parts = {name: tuple(map(add, getattr(self, name), getattr(other, name))) for name in vectors}
+        return RoundSums(**parts, square=self.square + other.square)
 
 
 def noise_for(
