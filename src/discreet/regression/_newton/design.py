@@ -157,14 +157,9 @@ class Design:
     @cached_property
     def tables(self) -> list[list[tuple[int, IntArray]]]:
         """The factors of each column as arrays; equal tables share one array."""
-        arrays: dict[int, IntArray] = {}
-        return [
-            [
-                (v, arrays.setdefault(id(table), np.array(table, dtype=np.int64)))
-                for v, table in column.factors
-            ]
-            for column in self.columns
-        ]
+        whole = {id(table): table for column in self.columns for _, table in column.factors}
+        arrays = {at: np.array(table, dtype=np.int64) for at, table in whole.items()}
+        return [[(v, arrays[id(table)]) for v, table in column.factors] for column in self.columns]
 
     def rows(self, codes: Sequence[IntArray], number: int) -> IntArray:
         """Compute the integer rows of records from the codes of their variables, none longer than
@@ -235,11 +230,13 @@ def shorten_rows(rows: npt.NDArray[Any], norm: int, *others: npt.NDArray[Any]) -
     where the dividend is below 2⁵³.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
-    long = np.flatnonzero(squares > norm * norm)
-    if long.size:
-        lengths = np.floor(np.sqrt(squares[long].astype(np.float64)))[:, None] + 1
+    long = squares > norm * norm
+    if long.any():
+        lengths = np.where(long, np.floor(np.sqrt(squares)) + 1, norm)[:, None]
         for values in (rows, *others):
-            values[long] = np.trunc(values[long] * norm / lengths)
+            shorter = values * float(norm)
+            shorter /= lengths
+            np.trunc(shorter, out=values, casting="unsafe")
     return rows
 
 

@@ -98,10 +98,10 @@ class Link:
         """Return this round with Σ residual²·xx' added, for residuals up to ``most``, in so many bits."""
         return replace(self, outer_shift=max(0, 2 * most.bit_length() - bits))
 
-    def looked_up(self, predictor: FloatArray) -> list[FloatArray]:
-        """Return the table entries of predictors."""
+    def looked_up(self, predictor: FloatArray, *tables: int) -> list[FloatArray]:
+        """Return the entries of predictors in some of the tables."""
         at = (predictor + self.reach).astype(np.intp)
-        return [table[at] for table in self.tables]
+        return [self.tables[table][at] for table in tables]
 
 
 class ResponseModel(ABC):
@@ -263,7 +263,7 @@ class ResponseModel(ABC):
 
         A model with one output reads them from the second table.
         """
-        yield link.looked_up(predictor[:, 0])[1]
+        yield link.looked_up(predictor[:, 0], 1)[0]
 
     @abstractmethod
     def mean(self, predictor: FloatArray) -> FloatArray:
@@ -411,7 +411,7 @@ class BinomialModel(ResponseModel):
         return squares.ravel() / 4, ((weights[:, None] + weights) / 2).ravel(), np.zeros(1)
 
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
-        return np.asarray(link.looked_up(predictor)[0] - response[:, None] * 2.0**self.residual_bits)
+        return np.asarray(link.looked_up(predictor, 0)[0] - response[:, None] * 2.0**self.residual_bits)
 
     def mean(self, predictor: FloatArray) -> FloatArray:
         return np.asarray(expit(predictor))
@@ -475,7 +475,7 @@ class MultinomialModel(ResponseModel):
 
     def shares(self, link: Link, predictor: FloatArray) -> FloatArray:
         """Return ⌊2¹⁶ e_k/Σe⌋, the probabilities of the classes after the first in units of 2⁻¹⁶."""
-        powers = link.looked_up(predictor)[0].astype(np.int64)
+        powers = link.looked_up(predictor, 0)[0].astype(np.int64)
         total = powers.sum(axis=1) + self.reference
         return np.asarray((powers << self.residual_bits) // total[:, None], dtype=np.float64)
 
@@ -598,7 +598,7 @@ class PoissonModel(ResponseModel):
         return residual**2, np.tile(weight**2, 2), residual**4
 
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
-        mean, _, low, high = link.looked_up(predictor)
+        mean, low, high = link.looked_up(predictor, 0, 2, 3)
         return np.asarray(mean - np.clip(response[:, None], low, high) * 2.0**self.residual_bits)
 
     def mean(self, predictor: FloatArray) -> FloatArray:

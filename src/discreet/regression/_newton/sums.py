@@ -118,7 +118,8 @@ def noise_for(
         best = ratios[int(np.argmin(worth))]
         ratio = Fraction(best).limit_denominator(1 << 30) if best < 1e9 else Fraction(round(best))
     chosen = ratio, square_ratio, outer_ratio
-    reached = exposure(model, design, link, relation, *chosen) * Fraction(per_person) ** 2
+    reached = _above(_reach(model, rows, most, relation, *chosen, link.outer_shift))
+    reached *= Fraction(per_person) ** 2
     variance = Fraction(math.ceil(reached / mu_squared))
     return RoundNoise(variance, *(None if factor is None else variance * factor for factor in chosen))
 
@@ -138,7 +139,11 @@ def exposure(
     """
     rows, ratios = float(design.norm) ** 2, (curvature_ratio, square_ratio, outer_ratio)
     most = _extremes(model, design, link, relation)
-    reach = _reach(model, rows, most, relation, *ratios, link.outer_shift)
+    return _above(_reach(model, rows, most, relation, *ratios, link.outer_shift))
+
+
+def _above(reach: float) -> Fraction:
+    """Return a number above one that was computed in doubles."""
     return Fraction(reach * (1 + 1e-9))
 
 
