@@ -49,7 +49,7 @@ def test_effects_are_averages_of_slopes(binomial: Fit) -> None:
     """Against Σ p(1 − p)β/n over the records themselves, which only a test may look at: within a tenth."""
     for fit, slope in ((binomial, expit(SLOPE) * (1 - expit(SLOPE))), (fitted("poisson")[0], np.exp(SLOPE))):
         rows = fit.effects(0.9)
-        assert [row.name for row in rows] == ["age", "hours", "C(g)[T.b]", "C(g)[T.c]"]
+        assert [row.name for row in rows] == ["age", "hours", "g: b (rather than a)", "g: c (rather than a)"]
         for row, true in zip(rows[:2], (0.03, -0.02), strict=True):
             assert row.mean == pytest.approx(true * slope.mean(), rel=0.2)
             assert row.low is not None
@@ -61,7 +61,7 @@ def test_effects_are_averages_of_slopes(binomial: Fit) -> None:
 
 def test_effects_that_are_not_one_number_are_left_out() -> None:
     fit = fitted("gaussian", "y ~ age * hours + C(g)")[0]
-    assert [row.name for row in fit.effects()] == ["C(g)[T.b]", "C(g)[T.c]"]
+    assert [row.name for row in fit.effects()] == ["g: b (rather than a)", "g: c (rather than a)"]
     with pytest.raises(InvalidInputError, match="one response"):
         fitted("multinomial", "y ~ age + hours")[0].effects()
 
@@ -82,7 +82,7 @@ def test_a_fit_is_drawn(binomial: Fit) -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "age × 60",
         "hours × 60",
-        *binomial.names[3:],
+        *(row.name for row in binomial.shown_rows()[3:]),
     ]
     assert "90 % interval" in axes.get_xlabel()
 
@@ -93,7 +93,7 @@ def test_a_summary_fits_a_terminal(family: str, binomial: Fit) -> None:
     text = fit.summary()
     tables = [line for line in text.splitlines() if "  " in line]
     assert all(len(line) <= 96 for line in tables)
-    assert all(any(line.startswith(name) for line in tables) for name in fit.names)
+    assert all(any(line.startswith(row.name) for line in tables) for row in fit.shown_rows())
     assert "noise" in tables[0]
     assert ("odds ratio" in text) == (family == "binomial")
     found = fit.predict({"age": [30, 60], "hours": [40, 10], "g": ["a", "c"]})
@@ -103,9 +103,14 @@ def test_a_summary_fits_a_terminal(family: str, binomial: Fit) -> None:
 
 def test_columns_of_very_different_units_are_drawn_over_their_ranges() -> None:
     fit, _ = fitted("gaussian")
-    rows = {row.name: row for row in fit.rows()}
+    rows = {row.name: row for row in fit.shown_rows()}
     drawn = fit.figure().rows
-    assert [row.name for row in drawn] == ["age × 60", "hours × 60", "C(g)[T.b]", "C(g)[T.c]"]
+    assert [row.name for row in drawn] == [
+        "age × 60",
+        "hours × 60",
+        "g: b (rather than a)",
+        "g: c (rather than a)",
+    ]
     for row, times in zip(drawn, (60, 60, 1, 1), strict=True):
         plain = rows[row.name.removesuffix(" × 60")]
         assert (row.mean, row.sd) == pytest.approx((times * plain.mean, times * (plain.sd or 0)))

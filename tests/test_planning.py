@@ -132,7 +132,7 @@ def test_a_rare_value_of_a_category_is_planned_as_rare() -> None:
     asked = discreet.Regress("y ~ x + g", epsilon=4, delta="1e-6")
     even = discreet.plan(asked, schema, guess={"typical": 8})
     rare = discreet.plan(asked, schema, guess={"typical": 8, "shares": {"g": (0.7, 0.28, 0.02)}})
-    at = rare.names.index("g[T.c]")
+    at = rare.names.index("g: c (rather than a)")
     assert rare.widths[at] > 3 * even.widths[at]
     rng = np.random.default_rng(8)
     halves = []

@@ -15,13 +15,17 @@ import pytest
 
 import discreet
 import shorthand
+from discreet._documents.answer import Labels
 from discreet._documents.parts import INTERVALS_NOTE, NOISE_NOTE, with_interval
+from discreet._documents.study import StudyResult
 from discreet._registry import MECHANISMS
 from discreet._reporting.figures import _ticks
 from discreet._reporting.report import meaning, report
 from discreet.answers.release import Release
 from discreet.errors import FileError, InvalidInputError
 from discreet.posterior_sampling.sample import DRAW_METHODS
+from discreet.regression._newton.fit import Fit
+from discreet.regression._newton.formulas import term_in_words
 
 
 def survey(epsilon: float = 1.0, **options: object) -> Release:
@@ -292,7 +296,7 @@ def test_a_noise_aware_posterior_prints_itself() -> None:
     assert max(map(len, survey().summary().splitlines())) <= 80
 
 
-def test_labels_of_the_schema_name_columns_and_values() -> None:
+def test_labels_of_the_schema_name_columns_and_values(tmp_path: Path) -> None:
     columns = {
         "hours": discreet.Number(0, 80, label="Hours worked", unit="a week"),
         "age": discreet.Number(18, 95, label="Age", unit="years"),
@@ -304,7 +308,8 @@ def test_labels_of_the_schema_name_columns_and_values() -> None:
         "age": rng.uniform(18, 95, 300),
         "marital": rng.choice(["single", "married"], 300),
     }
-    study = discreet.Study(data, discreet.Schema(columns, n=300), epsilon=9, delta="1e-6")
+    schema, ledger = discreet.Schema(columns, n=300), tmp_path / "ledger.db"
+    study = discreet.Study(data, schema, epsilon=9, delta="1e-6", ledger=ledger, dataset="d")
     study.proportions("marital", epsilon=1)
     study.regress("hours ~ age + marital", epsilon=5)
     study.survival("age", "marital", epsilon=1)
@@ -316,7 +321,37 @@ def test_labels_of_the_schema_name_columns_and_values() -> None:
         "<h2>Survival by Age</h2>",
         "<h2>Network of Marital status</h2>",
         "<td>Age (years)</td>",
-        "<td>Marital status: married</td>",
+        "<td>Marital status: married (rather than single)</td>",
     ):
         assert words in text, words
     assert "[T." not in text
+    marital, hours, *_ = study.result().answers.values()
+    again = StudyResult.from_json(study.result().to_json()).answers
+    for shown in (hours, *(answer for answer in again.values() if isinstance(answer, Fit))):
+        assert "\nMarital status: married (rather than single) " in str(shown)
+        assert "Age (years)" in str(shown)
+        assert shown.names == ("Intercept", "age", "marital[T.married]")
+        assert shown.page().rows[1].name == "Age (years)"
+    assert str(marital).splitlines()[2].startswith("Marital status ")
+    assert marital.table()[0]["marital"] == "single"
+
+
+def test_coefficients_in_words() -> None:
+    levels = {"a": ("x", "y: z"), "b": ("u", "v", "w")}
+    for name, words in {
+        "Intercept": "Intercept",
+        "age": "age",
+        "a[T.y: z]": "a: y: z (rather than x)",
+        "C(b)[T.v]": "b: v (rather than u)",
+        "a[T.y: z]:b[T.w]": "a: y: z (rather than x) × b: w (rather than u)",
+        "C(b, contr.treatment(base='w'))[T.u]": "b: u (rather than w)",
+        'C(b, contr.treatment("v"))[T.u]': "b: u (rather than v)",
+        "C(b, contr.sum)[S.u]": "b: u (rather than the average)",
+        "a[x]": "a: x",
+        "I(age ** 2)": "I(age ** 2)",
+    }.items():
+        assert term_in_words(name, levels) == words
+    labels = Labels({"age": "Age", "a": "Answer"}, {"age": "years"})
+    assert (
+        labels.term("age × a: age (rather than x) × 60") == "Age (years) × Answer: age (rather than x) × 60"
+    )

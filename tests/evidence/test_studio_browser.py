@@ -386,7 +386,7 @@ def test_a_mistake_is_said_and_mended(studio: Studio) -> None:
         drawn(page)
         page.fill("#formula", "hours ~ age + smoker")
         page.keyboard.press("Tab")
-        page.wait_for_selector("#plan-result >> text=smoker[T.former]")
+        page.wait_for_selector("#plan-result >> text=smoker: former (rather than never)")
 
 
 # ---- release -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -40,6 +41,59 @@ from discreet.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from discreet.ledger import Receipt
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels and units of the columns of a schema."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Labels:
+        """Return the labels of declared columns; of a schema or of its document."""
+        parts = {
+            name: column if isinstance(column, Mapping) else getattr(column, "__dict__", {})
+            for name, column in columns.items()
+        }
+        return cls(
+            {name: str(column.get("label") or name) for name, column in parts.items()},
+            {name: str(column["unit"]) for name, column in parts.items() if column.get("unit")},
+        )
+
+    def column(self, name: str) -> str:
+        """Return the label of a column, with its unit; the name where there is none."""
+        unit = self.units.get(name)
+        return self.names.get(name, name) + (f" ({unit})" if unit else "")
+
+    def prose(self, text: str) -> str:
+        """Return a title or sentence with columns by their labels."""
+        text = re.sub(r"\bC\(([^()]*)\)", r"\1", text)
+        names = sorted((name for name in self.names if self.column(name) != name), key=len, reverse=True)
+        pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
+        return re.sub(pattern, lambda match: self.column(match[1]), text) if names else text
+
+    def heading(self, text: str) -> str:
+        """Return the heading of a table: columns with dots between them."""
+        return " · ".join(map(self.column, text.split(" · ")))
+
+    def term(self, text: str) -> str:
+        """Return what a row is of: a column, one value of a category, or a product of these."""
+        parts = []
+        for part in text.split(" × "):
+            column, colon, value = part.partition(": ")
+            parts.append(f"{self.names[column]}: {value}" if colon and column in self.names else part)
+        return " × ".join(map(self.column, parts))
+
+    def figure(self, figure: Figure) -> Figure:
+        """Return a figure with its title and axis in the words of the schema."""
+        return replace(figure, title=self.prose(figure.title), axis=self.column(figure.axis))
+
+    def table(self, table: Table) -> Table:
+        """Return a table with its caption and header in the words of the schema."""
+        header = tuple(map(self.term, table.header))
+        return replace(table, header=header, caption=self.prose(table.caption))
 
 
 @dataclass(frozen=True)
@@ -95,6 +149,8 @@ class Estimates(ABC):
     """The name of the numbers in ArviZ."""
     plot_kind: ClassVar[str] = "intervals"
     """Which function of :mod:`discreet.plots` draws it."""
+    column_labels: ClassVar[Labels] = Labels()
+    """The labels of the schema, which displays use. They are not part of the answer, nor of its JSON."""
 
     # What a kind says.
 
@@ -141,6 +197,21 @@ class Estimates(ABC):
         return {self.heading: self.names}
 
     # What follows from it.
+
+    def with_labels(self, columns: Mapping[str, Any]) -> Self:
+        """Return the same, displayed with the labels of the columns of a schema."""
+        labelled = copy(self)
+        object.__setattr__(labelled, "column_labels", Labels.of(columns))
+        return labelled
+
+    def _row_label(self, name: str) -> str:
+        """Return how displays name a row: values of columns as they are, columns by their labels."""
+        is_value = any(column in self.column_labels.names for column in self.heading.split(" · "))
+        return name if is_value else self.column_labels.term(self._in_words(name))
+
+    def _in_words(self, name: str) -> str:
+        """Return the name of a row in words, with the names of columns."""
+        return name
 
     def _by_level(self, of: Callable[[float], list[Row]], level: float) -> list[Row]:
         """Compute rows once for each level: print, plot and report ask again."""
@@ -286,7 +357,8 @@ class Estimates(ABC):
         Figure or None
             None where there is nothing to draw.
         """
-        return self._figure(self.shown_rows(level), level)
+        figure = self._figure(self.shown_rows(level), level)
+        return None if figure is None else self.column_labels.figure(figure)
 
     def plot(self, ax: Any = None, *, level: float = 0.95) -> Any:
         """Draw the answer with matplotlib (the extra ``plots``).
@@ -319,11 +391,11 @@ class Estimates(ABC):
         list of Row
         """
         try:
-            return self.rows(level)
+            rows = self.rows(level)
         except (NotPrivateError, TooLargeError):
-            if not (shown := self._by_level(self._rows_without_noise, level)):
+            if not (rows := self._by_level(self._rows_without_noise, level)):
                 raise
-            return shown
+        return [replace(row, name=self._row_label(row.name)) for row in rows]
 
     def more_columns(self, rows: Sequence[Row], level: float) -> dict[str, list[str]]:
         """Return further columns of the printed table, such as odds ratios."""
@@ -351,7 +423,7 @@ class Estimates(ABC):
         body = zip((row.name for row in shown), *columns.values(), strict=True)
         more = len(rows) - len(shown)
         below = f"… and {more:,} more: to_frame(), or --json on the command line, has all" if more else ""
-        return Table((self.heading, *columns), tuple(body), below=below)
+        return Table((self.column_labels.heading(self.heading), *columns), tuple(body), below=below)
 
     def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a page in order: ("table", Table), or ("strong", "note" or "text", sentence)."""
@@ -500,14 +572,14 @@ class Answer(Charged, Estimates):
         rows, tables = self.shown_rows(level), self.tables()
         return Page(
             words=self.words(),
-            heading=self.heading,
+            heading=self.column_labels.heading(self.heading),
             rows=tuple(rows),
             columns=self.more_columns(rows, level),
             screen=None if tables and self.tables_hold_rows else self.screen(level),
-            tables=tables,
+            tables=tuple(map(self.column_labels.table, tables)),
             figure=self.figure(level),
-            warnings=self.warnings,
-            notes=self.notes,
+            warnings=tuple(map(self.column_labels.prose, self.warnings)),
+            notes=tuple(map(self.column_labels.prose, self.notes)),
         )
 
     @property

@@ -116,11 +116,10 @@ def number_text(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """One density to draw, and beside it the plug-in density, the prior, or draws."""
+    """One density to draw, and beside it the prior or draws."""
 
     name: str
     distribution: Any
-    plug_in: Any = None
     prior: Any = None
     draws: tuple[float, ...] = ()
 

@@ -64,11 +64,12 @@ class StudyResult:
             budget = content.get("budget")
             if len({entry["id"] for entry in entries}) < len(entries):
                 raise ValueError("an id stands twice")
+            columns = (content.get("schema") or {}).get("columns", {})
             read = cls(
                 title=str(content["title"]),
                 dataset=str(content["dataset"]),
                 questions={entry["id"]: dict(entry["question"]) for entry in entries},
-                answers={entry["id"]: _with_receipt(entry) for entry in entries},
+                answers={entry["id"]: _with_receipt(entry).with_labels(columns) for entry in entries},
                 account=None if budget is None else Account.from_dict(budget),
                 schema=content.get("schema"),
             )

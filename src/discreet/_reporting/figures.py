@@ -51,21 +51,6 @@ class Frame(NamedTuple):
         return marks
 
 
-def frame_of(figure: Figure) -> Frame | None:
-    """Return the axis of a figure; None where there are no rows."""
-    rows = _show(figure)
-    if not rows:
-        return None
-    percent = all(row.share for row in rows)
-    draws = [value for series in figure.series for value in series.draws]
-    ticks = _ticks(
-        min([*(row.low or 0.0 for row in rows), *draws]), max([*(row.high or 0.0 for row in rows), *draws])
-    )
-    if percent:
-        ticks = [tick for tick in ticks if -1e-9 <= tick <= 1 + 1e-9]
-    return Frame(tuple(ticks), percent)
-
-
 def drawing(figure: Figure | None) -> str:
     """Return a figure as SVG: the graph if there is one, then a line for each row with interval and mean.
 
@@ -73,16 +58,20 @@ def drawing(figure: Figure | None) -> str:
     """
     if figure is None:
         return ""
-    rows, frame = _show(figure), frame_of(figure)
+    rows = _show(figure)
     graph = _graph(figure) if figure.graph else _bands(figure) if figure.bands else ""
-    if not rows or len(rows) > _MAX_ROWS or frame is None:
+    if not rows or len(rows) > _MAX_ROWS:
         return graph
     dense = len(rows) <= _MAX_DENSITIES and len(figure.series) == len(rows)
     groups = list(dict.fromkeys(row.group for row in rows))
     names = [textwrap.wrap(row.name, _LABEL) or [row.name] for row in rows]
     room = max(len(line) for lines in names for line in lines)
     aside = max(len(group) for group in groups)
-    frame = frame._replace(left=_LEFT + _LETTER * (room + aside) + (22 if aside else 12))
+    draws = [value for series in figure.series for value in series.draws]
+    lows, highs = ([getattr(row, end) or 0.0 for row in rows] for end in ("low", "high"))
+    ticks, percent = _ticks(min([*lows, *draws]), max([*highs, *draws])), all(row.share for row in rows)
+    inside = [tick for tick in ticks if not percent or -1e-9 <= tick <= 1 + 1e-9]
+    frame = Frame(tuple(inside), percent, _LEFT + _LETTER * (room + aside) + (22 if aside else 12))
     marks: list[str] = []
     y = 0.0
     for index, row in enumerate(rows):
@@ -106,9 +95,6 @@ def drawing(figure: Figure | None) -> str:
     key = ["bar: 95 % interval", "dot: mean"]
     if dense:
         key.append("curve: density")
-        key += ["dashed: if the noise were ignored"] * any(
-            series.plug_in is not None for series in figure.series
-        )
         key += ["dashed: prior"] * any(series.prior is not None for series in figure.series)
         key += ["ticks: released draws"] * any(series.draws for series in figure.series)
     caption = f"{figure.title}. {'; '.join(key).capitalize()}."
@@ -215,7 +201,7 @@ def _ticks(least: float, most: float) -> list[float]:
 
 
 def _densities(series: Series, frame: Frame, base: float) -> list[str]:
-    """Return a density with its area, the plug-in density or the prior dashed, and the draws as ticks."""
+    """Return a density with its area, the prior dashed, and the draws as ticks."""
     x = np.linspace(frame.ticks[0], frame.ticks[-1], 241)
     inside = np.clip(x, 1e-6, 1 - 1e-6) if frame.percent else x
 
@@ -233,9 +219,8 @@ def _densities(series: Series, frame: Frame, base: float) -> list[str]:
         f'<polygon points="{corners}" fill="var(--accent)" fill-opacity=".18"/>',
         f'<polyline points="{line}" fill="none" stroke="var(--accent)" stroke-opacity=".7"/>',
     ]
-    beside = series.plug_in if series.plug_in is not None else series.prior
-    if beside is not None:
-        other = np.minimum(heights(beside) / top, 1.0)
+    if series.prior is not None:
+        other = np.minimum(heights(series.prior) / top, 1.0)
         dashed = 'fill="none" stroke="currentColor" stroke-opacity=".6" stroke-dasharray="4 3"'
         marks.append(f'<polyline points="{_line(x, other, frame.across, base)}" {dashed}/>')
     for value in series.draws:

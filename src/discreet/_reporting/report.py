@@ -156,16 +156,15 @@ def _page(result: Any, title: str | None, day: date) -> str:
     heading = title or (whole.title if whole is not None else "Private release")
     if not named:
         raise InvalidInputError("there is nothing to report yet: ask a question first")
-    labels = Labels.of(None if whole is None else whole.schema)
     results = [
-        _Result(heading_of(name, question, labels), answer, answer.page(), answer.checksum(), question)
+        _Result(heading_of(name, question, answer), answer, answer.page(), answer.checksum(), question)
         for name, (answer, question) in named.items()
     ]
     cited = [one.answer for one in results]
     # What several answers say of their figures is said once, below them.
     times = Counter(note for one in results for note in dict.fromkeys(one.page.notes))
     shared = [note for note, count in times.items() if count > 1]
-    parts = [_section(one, labels, shared) for one in results]
+    parts = [_section(one, shared) for one in results]
     if any(f">{_NOISE}</th>" in part for part in parts):
         shared.append(NOISE_NOTE)
     parts += [f"<p>{escape(' '.join(shared))}</p>"] * bool(shared)
@@ -213,7 +212,7 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
     return {str(name): (answer, {}) for name, answer in named.items()}, None
 
 
-def heading_of(name: str, question: Mapping[str, Any], labels: Labels) -> str:
+def heading_of(name: str, question: Mapping[str, Any], answer: Answer) -> str:
     """Return the title of a question; without one what it asks about, in the words of the schema."""
     if "title" in question or "kind" not in question:
         return str(question.get("title", name))
@@ -224,9 +223,10 @@ def heading_of(name: str, question: Mapping[str, Any], labels: Labels) -> str:
         about = [response.strip()] if tilde else [asked]
     else:
         about = list(map(str, asked))
-    text = " and ".join(labels.names.get(column, column) for column in about)
+    labels = answer.column_labels.names
+    text = " and ".join(labels.get(column, column) for column in about)
     by = question.get("by")
-    text = _STARTS.get(str(question["kind"]), "") + text + (f" by {labels.names.get(by, by)}" if by else "")
+    text = _STARTS.get(str(question["kind"]), "") + text + (f" by {labels.get(by, by)}" if by else "")
     return text[0].upper() + text[1:]
 
 
@@ -272,58 +272,6 @@ def _together(answers: Sequence[Answer]) -> str:
 
 
 @dataclass(frozen=True)
-class Labels:
-    """The labels and units of columns, from the schema of a study."""
-
-    names: Mapping[str, str]
-    units: Mapping[str, str]
-
-    @classmethod
-    def of(cls, schema: Mapping[str, Any] | None) -> Labels:
-        """Return the labels that a schema declares."""
-        columns = dict((schema or {}).get("columns") or {})
-        declared = {name: column for name, column in columns.items() if isinstance(column, Mapping)}
-        return cls(
-            {name: str(column["label"]) for name, column in declared.items() if column.get("label")},
-            {name: str(column["unit"]) for name, column in declared.items() if column.get("unit")},
-        )
-
-    def column(self, name: str) -> str:
-        """Return the label of a column, with its unit; the name where there is none."""
-        unit = self.units.get(name)
-        return self.names.get(name, name) + (f" ({unit})" if unit else "")
-
-    def prose(self, text: str) -> str:
-        """Return a sentence with columns and coefficients by their labels."""
-        text = re.sub(r"(?:C\([^\[\]()]+\)|[\w.]+)\[T\.[^\]]*\]", lambda match: self.term(match[0]), text)
-        text = re.sub(r"\bC\(([^()]*)\)", r"\1", text)
-        names = sorted({*self.names, *self.units}, key=len, reverse=True)
-        pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
-        return re.sub(pattern, lambda match: self.column(match[1]), text) if names else text
-
-    def heading(self, text: str) -> str:
-        """Return the heading of a table: columns with dots between them."""
-        return " · ".join(map(self.column, text.split(" · ")))
-
-    def term(self, text: str) -> str:
-        """Return what a coefficient is of: a column, one value of a category, or a product of these."""
-        scaled = re.fullmatch(r"(.*) × ([\d.,e+-]+)", text)
-        if scaled:
-            return f"{self.term(scaled[1])} × {scaled[2]}"
-        column, colon, value = text.partition(": ")
-        if colon and column in self.names:
-            return f"{self.names[column]}: {value}"
-        parts = []
-        for part in re.split(r":(?! )", text):
-            level = re.fullmatch(r"(?:C\()?([^\[\]()]+?)\)?\[T\.(.*)\]", part)
-            if level:
-                parts.append(f"{self.names.get(level[1], level[1])}: {level[2]}")
-            else:
-                parts.append(self.column(part))
-        return " × ".join(parts)
-
-
-@dataclass(frozen=True)
 class _Result:
     """An answer with its heading, what a page shows of it, and the question; all computed once."""
 
@@ -346,8 +294,8 @@ class _Result:
         return getattr(self.answer, "versions", {})
 
 
-def _section(one: _Result, labels: Labels, shared: Sequence[str]) -> str:
-    return f"<section><h2>{escape(one.heading)}</h2>{_findings(one.page, labels, shared)}</section>"
+def _section(one: _Result, shared: Sequence[str]) -> str:
+    return f"<section><h2>{escape(one.heading)}</h2>{_findings(one.page, shared)}</section>"
 
 
 def _method(one: _Result) -> str:
@@ -410,31 +358,22 @@ def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 # ---- the results -------------------------------------------------------------------------------------------
 
 
-def _findings(page: Page, labels: Labels, shared: Sequence[str]) -> str:
+def _findings(page: Page, shared: Sequence[str]) -> str:
     """A drawing and a table, where no further table shows the same numbers; then its own notes."""
-    rows: Sequence[Row] = page.rows
     tables = []
     for extra in page.tables:
-        caption = f"<p>{escape(labels.prose(extra.caption))}</p>" if extra.caption else ""
-        header = [labels.term(text) for text in extra.header]
-        tables.append(f'<div class="scroll">{caption}{table(header, extra.cells, styled=False)}</div>')
-    alarms = [
-        f'<p class="promise alarm">Warning: {escape(labels.prose(text))}.</p>' for text in page.warnings
-    ]
-    parts = []
-    if rows:
-        figure = page.figure
-        rows = [replace(row, name=labels.term(row.name)) for row in rows]
-        if figure is not None and (len(rows) > 1 or figure.series):  # one interval needs no drawing
-            shown = tuple(replace(row, name=labels.term(row.name)) for row in figure.rows)
-            title, axis = labels.prose(figure.title), labels.column(figure.axis)
-            series = figure.series if len(rows) == 1 else ()  # rows side by side are compared by intervals
-            drawn = replace(figure, title=title, axis=axis, rows=shown, series=series)
-            parts.append(drawing(drawn))
-        if page.screen is not None:
-            tables.insert(0, f'<div class="scroll">{_table(page, rows, labels)}</div>')
-    parts = [*alarms, '<div class="finding">', *parts, f"<div>{''.join(tables)}</div></div>"]
-    parts += [f"<p>{escape(labels.prose(note))}</p>" for note in page.notes if note not in shared]
+        caption = f"<p>{escape(extra.caption)}</p>" if extra.caption else ""
+        tables.append(f'<div class="scroll">{caption}{table(extra.header, extra.cells, styled=False)}</div>')
+    parts = [f'<p class="promise alarm">Warning: {escape(text)}.</p>' for text in page.warnings]
+    parts.append('<div class="finding">')
+    figure = page.figure
+    if figure is not None and (len(page.rows) > 1 or (page.rows and figure.series)):  # one needs no drawing
+        series = figure.series if len(page.rows) == 1 else ()  # intervals compare rows side by side
+        parts.append(drawing(replace(figure, series=series)))
+    if page.rows and page.screen is not None:
+        tables.insert(0, f'<div class="scroll">{_table(page)}</div>')
+    parts.append(f"<div>{''.join(tables)}</div></div>")
+    parts += [f"<p>{escape(note)}</p>" for note in page.notes if note not in shared]
     return "".join(parts)
 
 
@@ -445,12 +384,13 @@ def _text(rows: Sequence[Row]) -> Callable[..., str]:
     return lambda *values: " to ".join(number_text(factor * value, digits) for value in values) + unit
 
 
-def _table(page: Page, rows: Sequence[Row], labels: Labels) -> str:
+def _table(page: Page) -> str:
+    rows = page.rows
     # Coefficients have units of their own, so each its own digits.
     shares = all(row.share for row in rows)
     texts = [_text(rows if shares else [row]) for row in rows]
     pairs = list(zip(rows, texts, strict=True))
-    columns: dict[str, list[str]] = {labels.heading(page.heading): [row.name for row in rows]}
+    columns: dict[str, list[str]] = {page.heading: [row.name for row in rows]}
     columns["share" if shares else "estimate"] = [text(row.mean) for row, text in pairs]
     if any(row.low is not None for row in rows):
         columns["95 % interval"] = [
@@ -500,20 +440,15 @@ def _methods(results: Sequence[_Result], account: Account | None) -> str:
 
 def _citation(heading: str, results: Sequence[_Result], account: Account | None, day: date) -> str:
     """Return a citation of the report, in prose and for BibTeX."""
-    first = results[0]
+    first, alone = results[0], len(results) == 1
     software = f"discreet {first.versions.get('discreet', __version__)}"
-    if len(results) == 1:
-        what, guarantee = first.name, first.guarantee
-        receipt = first.answer.receipt
-        documents = f"document {first.checksum}" + (
-            "" if receipt is None else f"; ledger entry {receipt.hash}"
-        )
-    else:
-        what, documents = f"{len(results)} results", f"documents from {first.checksum} on, listed above"
-        guarantee = ", ".join(dict.fromkeys(one.guarantee for one in results))
-        if account is not None:
-            guarantee = f"{account.spent} ({account.relation}) in all"
-            documents = f"documents listed above; newest ledger entry {account.head}"
+    what = first.name if alone else f"{len(results)} results"
+    guarantee = ", ".join(dict.fromkeys(one.guarantee for one in results))
+    if account is not None:
+        guarantee = f"{account.spent} ({account.relation}) in all"
+    documents = f"document {first.checksum}" if alone else f"documents from {first.checksum} on, listed above"
+    entries = [one.answer.receipt.hash for one in results if one.answer.receipt is not None]
+    documents += f"; newest ledger entry {entries[-1]}" if entries else ""
     text = f"“{heading}”. {what}. Released with {software} under {guarantee}; {documents}."
     key = re.sub(r"\W+", "-", heading.lower()).strip("-")[:40] or "release"
     bibtex = (

@@ -19,7 +19,7 @@ from discreet._declarations import Relation, people_bound
 from discreet._documents.study import StudyResult
 from discreet._html import table
 from discreet._numerics.enclosures import up
-from discreet._reporting.report import Labels, frame, heading_of, proof_title
+from discreet._reporting.report import frame, heading_of, proof_title
 from discreet._text import nearest
 from discreet._version import __version__
 from discreet.errors import InvalidInputError, TooLargeError
@@ -201,9 +201,8 @@ def review_page(result: StudyResult, about: Mapping[str, Any], day: date | None 
 
 
 def _releases(result: StudyResult) -> list[tuple[str, str]]:
-    labels = Labels.of(result.schema)
     return [
-        (heading_of(name, result.questions[name], labels), str(answer.guarantee))
+        (heading_of(name, result.questions[name], answer), str(answer.guarantee))
         for name, answer in result.answers.items()
     ]
 

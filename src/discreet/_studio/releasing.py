@@ -150,6 +150,8 @@ class Releases:
             earlier_request.bound, earlier_request.label = None, form.label
             if charge is None:
                 earlier_request.plan, earlier_request.answer = _plan(form), answer
+            elif answer.receipt is not None:  # with the labels of the schema, which the ledger does not keep
+                self._keep_shown(answer.receipt.hash, answer)
             return answer
 
     def _read(self, form: ReleaseForm) -> BoundQuestion:
@@ -205,9 +207,13 @@ class Releases:
             answer = load_answer(receipt.result.decode("utf-8", "replace"))
             if not isinstance(answer, Answer):
                 raise FileError("this page shows single answers; `discreet show` shows that document")
-            answer_shown = self._shown[receipt.hash] = answer.with_receipt(receipt)
-            _keep(self._shown, receipt.hash, MAX_SHOWN)
+            answer_shown = self._keep_shown(receipt.hash, answer.with_receipt(receipt))
         return answer_shown
+
+    def _keep_shown(self, name: str, answer: Answer) -> Answer:
+        self._shown[name] = answer
+        _keep(self._shown, name, MAX_SHOWN)
+        return answer
 
     def accounts(self) -> list[Account]:
         """The budgets of the ledger."""

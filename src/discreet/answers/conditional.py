@@ -355,7 +355,9 @@ class ConditionalRelease(Answer):
         Table
         """
         sizes = None if self.sizes is None else [f"{size:,}" for size in self.sizes]
-        return groups_table(self.given, self.groups, self._first.levels, self.shown_rows(level), level, sizes)
+        rows = self.shown_rows(level)
+        table = groups_table(self.given, self.groups, self._first.levels, rows, level, sizes)
+        return self.column_labels.table(table)
 
     @property
     def warnings(self) -> tuple[str, ...]:

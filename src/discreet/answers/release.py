@@ -331,16 +331,12 @@ class Release(Bridged, Answer):
         )
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the densities to draw: plug-in ones, and noise-aware ones if these can be computed."""
-        posterior, plug_in = self.posterior_or_none(), self.plug_in
+        """Return the densities to draw; where noise cannot be accounted for, as if there were none."""
+        posterior = self.posterior_or_none()
         if self.axes is not None and len(self.axes) == 2 and posterior is not None:
             return self._figure_within(level)
-        series = tuple(
-            Series(str(value), plug_in.marginal(i))
-            if posterior is None
-            else Series(str(value), posterior.marginal(i), plug_in=plug_in.marginal(i))
-            for i, value in enumerate(self.levels[:_MAX_DENSITIES])
-        )
+        shares, values = posterior or self.plug_in, self.levels[:_MAX_DENSITIES]
+        series = tuple(Series(str(value), shares.marginal(i)) for i, value in enumerate(values))
         title = f"Shares of {self.column}" if self.column else "Share of each value"
         return Figure(title, tuple(rows), series)
 

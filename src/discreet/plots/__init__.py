@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -217,10 +218,9 @@ def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     matplotlib axes
     """
     axes = intervals(fit, ax, level=level)
-    alone = np.sqrt(1 - fit.noise_share())[fit.slopes]
     figure: Any = fit.figure(level)
-    rows = figure.rows
-    for place, row, part in zip(range(len(rows))[::-1], rows, alone, strict=True):
+    for place, row in enumerate(reversed(figure.rows)):
+        part = math.sqrt(1 - row.noise)
         inner = [row.mean + part * (end - row.mean) for end in (row.low or 0.0, row.high or 0.0)]
         axes.plot(inner, [place, place], color="black", linewidth=3.5, solid_capstyle="butt", zorder=1.5)
     axes.axvline(0, linestyle=":", color="0.4", linewidth=1.0)

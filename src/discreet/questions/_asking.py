@@ -133,7 +133,7 @@ class BoundQuestion:
         for caution in cautions(self.question, self.request):
             warn(caution, PrivacyWarning)
         if charge is None:
-            return self._make()
+            return self._make().with_labels(self.schema.columns)
         made: dict[bytes, Answer] = {}
 
         def _document() -> str:
@@ -145,7 +145,7 @@ class BoundQuestion:
         with charge.pay(self.plan()) as payment:
             receipt = payment.earlier or payment.spend(self.guarantee, _document)  # the former: a retry
         answer = made.get(receipt.result) or load_answer(receipt.result.decode())
-        return answer.with_receipt(receipt)
+        return answer.with_receipt(receipt).with_labels(self.schema.columns)
 
 
 def _is_list(data: Any) -> bool:

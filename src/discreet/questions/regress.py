@@ -244,7 +244,7 @@ class RegressionSums(SumsRequest):
         )
         low, high = fit.interval(level)
         return PlannedWidth(
-            fit.names,
+            tuple(map(model.term_in_words, fit.names)),
             tuple(float(width) * shrink for width in (high - low) / 2),
             tuple(map(float, fit.noise_share())),
             (*split, *notes),

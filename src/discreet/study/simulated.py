@@ -76,4 +76,4 @@ def answer_from_simulation(bound: BoundQuestion) -> Any:
     data = next(iter(table.values())) if bound.schema.nameless else table
     answer = BoundQuestion(bound.question, bound.schema, data).answer()
     stamped = {"guarantee": _NOT_PRIVATE} if "guarantee" in vars(answer) else {"private": False}
-    return replace(answer, **stamped)
+    return replace(answer, **stamped).with_labels(bound.schema.columns)

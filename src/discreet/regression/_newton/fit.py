@@ -52,7 +52,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.regression._newton.curvature import MOST_LATENT
 from discreet.regression._newton.design import RESPONSE_BITS, WEIGHT_BITS, Design, design
 from discreet.regression._newton.earlier import COLUMNS_OF_0_2, EarlierFit
-from discreet.regression._newton.formulas import check_formula
+from discreet.regression._newton.formulas import check_formula, term_in_words
 from discreet.regression._newton.models import ResponseModel, model_of
 from discreet.regression._newton.posterior import (
     SURVEY_PART,
@@ -198,6 +198,11 @@ class Regression:
         if not (self.model.normal and isinstance(coder, Grid)):
             return 0.0, 1.0
         return (coder.low + coder.high) / 2, coder.width / 2
+
+    def term_in_words(self, name: str) -> str:
+        """Return the name of a coefficient in words; of a multinomial model with its outcome."""
+        of = next((f"{v}: " for v in self.design.response.levels if name.startswith(f"{v}: ")), "")
+        return of + term_in_words(name.removeprefix(of), self.levels)
 
     @cached_property
     def units(self) -> Units:
@@ -500,9 +505,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         """Why the intervals may not hold, judged from released values; empty where there is no reason."""
         return (
             *(self.survey_weights.warnings if self.survey else ()),
-            *reliability_warnings(
-                self.names, self.posterior, bool(self.rounds), tuple(self.question.prior or ())
-            ),
+            *reliability_warnings(self.question, self.posterior, bool(self.rounds)),
         )
 
     @cached_property
@@ -543,6 +546,9 @@ class Fit(WeighsRecords, Bridged, Answer):
     def guarantee(self) -> Guarantee:  # type: ignore[override]
         """The guarantee of everything in the answer."""
         return self.question.guarantee if self.private else Guarantee(None, basis="a simulation: not private")
+
+    def _in_words(self, name: str) -> str:
+        return self.question.term_in_words(name)
 
     def covariance(self) -> FloatArray:
         """The posterior covariance."""
@@ -669,7 +675,8 @@ class Fit(WeighsRecords, Bridged, Answer):
             self.posterior, draws=self.posterior.draws * distribution.slope[:, None], exact=None
         )
         rows = self._rows_of(effects, as_level(level))
-        return [row for row, plain in zip(rows, self.question.design.plain, strict=True) if plain]
+        plain = zip(rows, self.question.design.plain, strict=True)
+        return [replace(row, name=self._row_label(row.name)) for row, is_plain in plain if is_plain]
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Draw coefficients from their posterior, in the units of the columns.
@@ -909,19 +916,18 @@ def _round_from(content: Mapping[str, Any], asked: Regression) -> tuple[Round, R
 _BENT = 0.4
 
 
-def reliability_warnings(
-    names: Sequence[str], distribution: Posterior, seen: bool, declared: Sequence[str] = ()
-) -> tuple[str, ...]:
+def reliability_warnings(asked: Regression, distribution: Posterior, seen: bool) -> tuple[str, ...]:
     """Return why intervals may not hold, judged from released values; empty where there is no reason.
 
-    A prior that was ``declared`` may dominate, and is not reported.
+    A prior that was declared may dominate, and is not reported.
     """
     if not seen:
         return (
             "no curvature was published, because noise would have dominated it: use the fit for prediction; "
             "its intervals are those of the prior",
         )
-    reasons, undecided = [], [names[j] for j in distribution.find_undecided() if names[j] not in declared]
+    names = [asked.units.names[j] for j in distribution.find_undecided()]
+    reasons, undecided = [], [asked.term_in_words(name) for name in names if name not in (asked.prior or ())]
     if len(undecided) == 1:
         reasons.append(
             f"{undecided[0]} cannot be estimated at this ε, and the prior decides it: declare a prior or "
@@ -945,4 +951,4 @@ def _times(row: Row, factor: float) -> Row:
     """Name a coefficient multiplied by the range of its column."""
     name = row.name if math.isclose(factor, 1) else f"{row.name} × {factor:,.7g}"
     sd, low, high = (factor * (part or 0.0) for part in (row.sd, row.low, row.high))
-    return Row(name, factor * row.mean, sd, low, high)
+    return replace(row, name=name, mean=factor * row.mean, sd=sd, low=low, high=high)

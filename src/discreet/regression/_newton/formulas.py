@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from discreet.errors import InvalidInputError
@@ -35,6 +35,9 @@ _TOKEN = re.compile(
 _SPLINES = {"bs", "cr", "cc", "cs"}
 _MATHS = ("log", "exp", "sqrt", "log1p")
 _NUMPY = {f"np.{name}" for name in (*_MATHS, "sin", "cos", "abs", "maximum", "minimum")}
+_PART = re.compile(r"[^:\[]+(?:\[.*?\](?=:|$))?")
+_LEVEL = re.compile(r"(?:C\(([^,()]+)(?:, *(.*))?\)|([^\[\]]+))\[([TS]\.)?(.*)\]")
+_BASE = re.compile(r"""\((?:base *= *)?(['"]?)(.+?)\1\)""")
 _CONTRASTS = {"contr.treatment", "contr.sum"}
 FUNCTIONS = {"C", "I", *_CONTRASTS, *_SPLINES, *_MATHS, *_NUMPY}
 
@@ -309,3 +312,25 @@ def _contrast(options: list[ast.expr]) -> None:
         plain = all(isinstance(value, ast.Constant) for value in values)
         if ast.unparse(call.func) not in _CONTRASTS or len(values) > 1 or not plain:
             raise _Refused("levels are coded by contr.treatment, with a base if you like, or contr.sum")
+
+
+def term_in_words(name: str, levels: Mapping[str, Sequence[Any]]) -> str:
+    """Return a coefficient of a formula in words, with the level that it is compared with.
+
+    Examples
+    --------
+    >>> term_in_words("age:C(sex)[T.m]", {"sex": ("f", "m")})
+    'age × sex: m (rather than f)'
+    """
+    parts = []
+    for part in _PART.findall(name):
+        match = _LEVEL.fullmatch(part)
+        if match is None:
+            parts.append(part)
+            continue
+        column, options, plain, coding, level = match.groups()
+        column, base = column or plain, _BASE.search(options or "")
+        reference = base[2] if base else next(map(str, levels.get(column, ())), "")
+        against = {"T.": reference, "S.": "the average"}.get(coding)
+        parts.append(f"{column}: {level}" + (f" (rather than {against})" if against else ""))
+    return " × ".join(parts)
