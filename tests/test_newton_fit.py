@@ -298,7 +298,7 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ age.max()", {}, "may learn|cannot stand"),
         ("vote ~ I(age * income)", {}, "mixes the columns"),
         ("np.log(vote) ~ age", {}, "left side"),
-        ("vote ~ age + shoe", {}, "neither bounds nor levels"),
+        ("vote ~ age + shoe", {}, "neither bounds nor values"),
         ("vote ~ age + I(2 * age)", {}, "linearly dependent"),
         ("vote ~ np.log(age - 20)", {}, "not finite|cannot be evaluated"),
         ("income ~ age", {}, "needs levels"),
@@ -315,7 +315,7 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ age", {"aim": "fame"}, "aim"),
         ("vote ~ age", {"errors": "robust"}, "intervals of Gaussian models"),
         ("vote ~ age", {"errors": "equal"}, "must be 'robust'"),
-        ("vote", {}, "must be a text such as"),
+        ("vote", {}, "must have one ~"),
         ("vote ~ vote + age", {}, "both sides"),
     ],
 )

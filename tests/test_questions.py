@@ -64,7 +64,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "network": [{"parents": {"smoker": ("sex",)}, "epsilon": 1}],
 }  # fmt: skip
 ROWS = [(kind, example) for kind, examples in EXAMPLES.items() for example in examples]
-AROUND = {"data", "schema", "charge", "self", "id", "title"}
+AROUND = {"data", "schema", "charge", "self", "id", "title", "unknown"}
 MOST_PARAMETERS = 8
 
 
@@ -83,7 +83,7 @@ def test_verb_and_method_take_exactly_the_fields(kind: str) -> None:
             {"delta"} if kind in ("network", "quantiles", "survival") else set()
         )
         assert set(signature) - AROUND == taken
-        assert len(set(signature) - {"data", "schema", "self"} - {"columns"}) <= MOST_PARAMETERS
+        assert len(set(signature) - {"data", "schema", "self", "unknown"} - {"columns"}) <= MOST_PARAMETERS
         for field in fields(made):
             default = signature[field.name].default if field.name in taken else field.default
             assert default in (inspect.Parameter.empty, field.default), field.name

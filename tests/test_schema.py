@@ -97,18 +97,18 @@ def test_a_public_column_makes_it_within_groups() -> None:
         (
             {"a": {"values": ["x", "y"], "lable": "A"}},
             {},
-            "column 'a': 'lable' is unknown; did you mean 'label'",
+            "column 'a': lable='A' is unknown; did you mean 'label'",
         ),
         ({"a": {"low": 1}}, {}, "high is missing"),
         ({"a": {}}, {}, "must have values"),
         ({"a": ["x", "y"]}, {"n": 0}, "n=0 must be at least 1"),
         ({"a": ["x", "y"]}, {"n": "3000 people"}, "n='3000 people' must be a whole number"),
-        ({"a": ["x", "y"]}, {"n": 5, "expected_n": (1, 9)}, "expected_n= is for a private"),
+        ({"a": ["x", "y"]}, {"n": 5, "expected_n": (1, 9)}, "expected_n is for a private"),
         ({"a": ["x", "y"]}, {"person": "p"}, "go together"),
         ({"a": ["x", "y"]}, {"person": "p", "per_person": 1}, "needs n"),
-        ({"a": ["x", "y"]}, {"person": "p", "per_person": 2, "n": "public"}, "needs n=NUMBER"),
+        ({"a": ["x", "y"]}, {"person": "p", "per_person": 2, "n": "public"}, "needs a declared n"),
         ({"a": ["x", "y"]}, {"strata": "b"}, "strata='b' is not declared"),
-        ({"a": ["x", "y"]}, {"strata": "a"}, "strata='a' must be a public column"),
+        ({"a": ["x", "y"]}, {"strata": "a"}, "strata='a' must be declared as public"),
         ({"a": Weight(2), "b": Weight(3)}, {}, "only one column"),
         (
             {"a": Category(["x", "y"], public=True)},
@@ -120,7 +120,7 @@ def test_a_public_column_makes_it_within_groups() -> None:
             {"n": 5, "sizes": {"x": 5}},
             "must name each of its groups",
         ),
-        ({"a": ["x", "y"]}, {"strict": "no"}, "strict='no' must be True or False"),
+        ({"a": ["x", "y"]}, {"strict": "no"}, "strict='no' must be true or false"),
     ],
 )
 def test_mistakes_name_the_column_the_value_and_the_way_out(

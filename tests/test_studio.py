@@ -650,7 +650,7 @@ def test_a_schema_is_uploaded(inside: Browser) -> None:
         ("{", "not valid JSON"),
         ("[columns]\nsmoker = ['x']", "at least two"),
         ("[columns]\na = ['x', 'y']\nb = {low = 0}", "column 'b': high is missing"),
-        ("colums = 1\n[columns]\na = ['x', 'y']", "'colums' is unknown; did you mean 'columns'"),
+        ("colums = 1\n[columns]\na = ['x', 'y']", "colums=1 is unknown; did you mean 'columns'"),
         ("n = 0x" + "f" * 5000 + "\n[columns]\na = ['x', 'y']", "1,000,000,000,000"),
         ("n = " + "9" * 5000 + "\n[columns]\na = ['x', 'y']", "not valid TOML"),
         ("n = 10000000000000\n[columns]\na = ['x', 'y']", "1,000,000,000,000"),

@@ -211,7 +211,7 @@ def test_people_with_several_records(folder: Path) -> None:
     assert "with all their records, by any other person" in both.guarantee.meaning()
     assert "at most 2 records" in report(both)
     assert both.posterior.marginal(0).mean() > 0
-    with pytest.raises(InvalidInputError, match="needs n="):
+    with pytest.raises(InvalidInputError, match="needs a declared n"):
         shorthand.shares(folder / "survey.csv", per_person=2, **options)
 
 
@@ -332,7 +332,7 @@ def test_study_with_a_ledger_keeps_its_budget(folder: Path) -> None:
         ({"id": "a b"}, "needs an id"),
         ({"id": "a", "kind": "proportion"}, "did you mean 'proportions'"),
         ({"id": "a", "column": "sex"}, "did you mean 'columns'"),
-        ({"id": "a", "ledger": "x"}, "'ledger' is unknown"),
+        ({"id": "a", "ledger": "x"}, "ledger='x' belongs to the charge"),
         ({"id": "a", "columns": "sex", "epsilon": 1, "options": {"gama": 1}}, "did you mean 'gamma'"),
         ({"id": "a", "columns": "sex"}, "epsilon is missing"),
         ({"id": "a", "kind": "regress", "epsilon": 1}, "formula is missing"),
@@ -631,13 +631,13 @@ def test_study_that_does_not_fit_spends_nothing(folder: Path) -> None:
     [
         (("[study]", "[stdy]"), "is unknown; a study file has"),
         (('data = "survey.csv"', ""), "data ="),
-        (("n = 120", "m = 120"), "schema: 'm' is unknown"),
+        (("n = 120", "m = 120"), "m=120 is unknown"),
         (("[schema.columns]", "[schema.colums]"), "a schema needs a table of columns"),
         (("[schema]", "[schem]"), "is unknown; a study file has"),
         (('id = "cross"', 'id = "smokers"'), "used twice"),
         (('kind = "draw"', 'kind = "drew"'), "did you mean 'draw'"),
         (("[schema]", "[schema"), "not valid TOML"),
-        (('delta = "1e-5"', "gamma = 1"), "[study]: 'gamma' is unknown"),
+        (('delta = "1e-5"', "gamma = 1"), "gamma=1 is unknown to a study"),
         (('columns = "smoker"', 'columns = "smokers"'), "did you mean 'smoker'"),
         (("low = 0, high = 100", "low = 100, high = 0"), "low < high"),
     ],

@@ -278,7 +278,7 @@ def _as_truth(level: Any) -> bool | None:
 def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
     """Return the privacy budget as an exact rational; a float means the decimal number that it prints as."""
     if value is None:
-        raise InvalidInputError(f"is missing: give the privacy budget, such as {name}=0.5", parameter=name)
+        raise InvalidInputError("is missing: give the privacy budget, such as 0.5", parameter=name)
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
         raise InvalidInputError(
             "must be a number, a string such as '0.8' or '4/5', or a Fraction", parameter=name, value=value
@@ -297,7 +297,7 @@ def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
             approximate = float(value)
     except (ValueError, ZeroDivisionError):
         raise InvalidInputError(
-            "is not a number; write it like 0.8 or '4/5'", parameter=name, value=value
+            "is not a number; write it like 0.8 or 4/5", parameter=name, value=value
         ) from None
     except OverflowError:
         approximate = math.inf

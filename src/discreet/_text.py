@@ -14,8 +14,13 @@ from typing import Any
 def nearest(word: Any, choices: Iterable[str]) -> str:
     """Return the end of a message about an unknown word: the nearest choice, or all of them."""
     words = [str(choice) for choice in choices]
-    near = difflib.get_close_matches(str(word).lower(), words, n=1)
+    near = closest(word, words)
     return f"; did you mean {near[0]!r}?" if near else f"; known are: {', '.join(sorted(words))}"
+
+
+def closest(word: Any, words: Sequence[str]) -> list[str]:
+    """Return the word that another is a misspelling of, if there is one."""
+    return difflib.get_close_matches(str(word).lower(), words, n=1)
 
 
 def about(number: float) -> str:

@@ -77,7 +77,19 @@ class InvalidInputError(DiscreetError, ValueError):
 
 
 class DataError(DiscreetError, ValueError):
-    """The data do not fit the declared domain. The message holds no data value."""
+    """The data do not fit the declared domain. The message holds no data value.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong and what to do.
+    column : str, optional
+        The column at fault, where that is known.
+    """
+
+    def __init__(self, problem: str, column: str | None = None) -> None:
+        super().__init__(problem if column is None else f"column {column!r}: {problem}")
+        self.problem, self.column = problem, column
 
 
 class ContributionError(DiscreetError):

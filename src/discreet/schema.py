@@ -55,8 +55,29 @@ MAX_UNIT_BINS = 200
 """Whole-number bounds no farther apart have one bin for each whole number, unless bins are declared."""
 
 
+class Declaration:
+    """The base class of what is declared by keywords: one that is unknown is refused by name."""
+
+    def __new__(cls, *_: Any, **values: Any) -> Self:
+        """Check the keywords, before the class checks their values."""
+        for name, value in values.items():
+            if name not in cls.__dataclass_fields__:  # type: ignore[attr-defined]
+                raise InvalidInputError(cls.explain_unknown(name), parameter=name, value=value)
+        return super().__new__(cls)
+
+    @classmethod
+    def explain_unknown(cls, name: str) -> str:
+        """Return what to do about an unknown keyword, for a message."""
+        return f"is unknown{nearest(name, cls.keywords())}"
+
+    @classmethod
+    def keywords(cls) -> list[str]:
+        """Return the keywords that people know."""
+        return [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Category:
+class Category(Declaration):
     """A column whose values are listed.
 
     Parameters
@@ -115,8 +136,8 @@ class Category:
             raise InvalidInputError("values='discover': the values are not known beforehand")
         if isinstance(self.values, range) and len(self.values) > MAX_LISTED_CODES:
             raise InvalidInputError(
-                "are too many to be listed: with a private n, "
-                "options={'expected_false': 1} publishes only those that stand out",
+                "are too many to be listed: with a private n, the option expected_false (such as 1) "
+                "publishes only those that stand out",
                 parameter="values",
                 value=self.values,
             )
@@ -153,7 +174,7 @@ class Category:
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Declaration):
     """A column of numbers between declared bounds, to which they are clipped.
 
     Parameters
@@ -332,7 +353,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Weight:
+class Weight(Declaration):
     """A column of survey weights: every question becomes a weighted estimate.
 
     Parameters
@@ -386,7 +407,7 @@ _KINDS: Mapping[str, type[Column]] = {"values": Category, "low": Number, "weight
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(Declaration):
     """What is public about the data.
 
     Parameters
@@ -453,12 +474,12 @@ class Schema:
         self._check_sizes()
         if self.expected_n is not None:
             if self.n is not None:
-                raise InvalidInputError("expected_n= is for a private number of records; here n is public")
+                raise InvalidInputError("expected_n is for a private number of records; here n is public")
             low, high = as_bounds(self.expected_n, "the number of records", 0, "expected_n")
             object.__setattr__(self, "expected_n", (low, high))
         if self.strata is not None and not self.column(self.strata, "strata").public:
             raise InvalidInputError(
-                "must be a public column: say Category([…], public=True), or leave it out",
+                "must be declared as public, or be left out",
                 parameter="strata",
                 value=self.strata,
             )
@@ -468,19 +489,19 @@ class Schema:
         if len(weights) > 1:
             raise InvalidInputError(
                 f"only one column may be a Weight, not {', '.join(weights)}: replicate weights are not used, "
-                "because each would be a sum of its own with noise of its own; strata= and cluster= say how "
+                "because each would be a sum of its own with noise of its own; strata and cluster say how "
                 "estimates vary"
             )
         if not weights and (self.strata is not None or self.cluster is not None):
             raise InvalidInputError(
-                "strata= and cluster= describe a weighted survey: declare its column of weights, "
-                "{'weight': Weight(4)}; if all records count the same, a column of ones as Weight(1)"
+                "strata and cluster describe a weighted survey: declare its column of weights; if all "
+                "records count the same, a column of ones with weights of at most 1"
             )
 
     def _check_people(self) -> None:
         if (self.person is None) != (self.per_person is None):
             raise InvalidInputError(
-                "person='COLUMN' and per_person=NUMBER go together: the key of a person, and how many of a "
+                "person and per_person go together: the column of a person's key, and how many of a "
                 "person's records may enter"
             )
         if self.person is None:
@@ -490,22 +511,20 @@ class Schema:
         object.__setattr__(self, "per_person", as_positive(self.per_person, "per_person"))
         if self.n is None:
             raise InvalidInputError(
-                "needs n: a private number of records protects single "
-                "records; declare "
-                "n, or bring the data to one record per person first",
+                "needs n: a private number of records protects single records; declare n, or bring the data "
+                "to one record per person first",
                 parameter="person",
                 value=self.person,
             )
         if not self.strict:
             raise InvalidInputError(
-                "strict=False cannot be used with person=: a record without its person's key cannot be "
+                "without strict a person cannot be protected: a record without its person's key cannot be "
                 "counted; bring the data to one record per person first"
             )
         if self.per_person is not None and self.per_person > 1 and self.n == PUBLIC:
             raise InvalidInputError(
-                "needs n=NUMBER, the public number of records "
-                "after the bound: "
-                "read from the data, it would reveal how many records a person has",
+                "needs a declared n, the public number of records after the bound: read from the data, it "
+                "would reveal how many records a person has",
                 parameter="per_person",
                 value=self.per_person,
             )
@@ -523,8 +542,7 @@ class Schema:
                 sizes = {public[0]: self.sizes}
             else:
                 raise InvalidInputError(
-                    "must give the number of records in each group of a public column: "
-                    "sizes={'region': {'north': 1400, 'south': 1600}}",
+                    "must give the number of records in each group of a public column, by its name",
                     parameter="sizes",
                     value=self.sizes,
                 )
@@ -689,9 +707,8 @@ class Schema:
         column = self.column(name, parameter)
         if isinstance(column, Number):
             raise InvalidInputError(
-                f"is declared as numbers from {column.low:g} to "
-                f"{column.high:g}; declare its "
-                f"values as a category: Category([…])",
+                f"is declared as numbers from {column.low:g} to {column.high:g}; declare it as a category, "
+                "with its values",
                 parameter=parameter,
                 value=name,
             )
@@ -730,7 +747,7 @@ class Schema:
         if not isinstance(column, Number):
             what = "a category" if isinstance(column, Category) else "a weight"
             raise InvalidInputError(
-                f"is declared as {what}, not as numbers; declare its bounds: {{{name!r}: (0, 100)}}",
+                f"is declared as {what}, not as numbers; declare its bounds, such as 0 and 100",
                 parameter=parameter,
                 value=name,
             )
@@ -883,10 +900,6 @@ class Schema:
                 "a schema needs a table of columns: [schema.columns] with lines such as "
                 'smoker = ["no", "yes"]'
             )
-        names = {field.name for field in fields(cls)} - {"nameless"}
-        for key in content:
-            if key not in names:
-                raise InvalidInputError(f"schema: {key!r} is unknown{nearest(key, names)}")
         columns = {name: value for name, value in content["columns"].items() if value != []}
         return cls(**{**content, "columns": columns})
 
@@ -1155,10 +1168,6 @@ def _from_mapping(declaration: Mapping[str, Any], name: str) -> Column:
     content = dict(declaration)
     if column_type is Weight:
         content["most"] = content.pop("weight")
-    names = {field.name for field in fields(column_type)}
-    for key in content:
-        if key not in names:
-            raise InvalidInputError(f"{key!r} is unknown{nearest(key, names)}")
     codes = content.get("values")
     if isinstance(codes, Mapping) and set(codes) == {"from", "to"}:
         content["values"] = range(as_integer(codes["from"], "from"), as_integer(codes["to"], "to") + 1)
@@ -1169,7 +1178,7 @@ def _from_mapping(declaration: Mapping[str, Any], name: str) -> Column:
 
 def _check_flag(value: Any, name: str) -> None:
     if not isinstance(value, bool):
-        raise InvalidInputError("must be True or False", parameter=name, value=value)
+        raise InvalidInputError("must be true or false", parameter=name, value=value)
 
 
 def _check_texts(**texts: Any) -> None:

@@ -28,6 +28,7 @@ from discreet._cli.console import (
     REFUSED,
     USAGE,
 )
+from discreet._registry import QUESTIONS
 from discreet._text import printable
 from discreet.errors import (
     CorruptLedgerError,
@@ -89,8 +90,21 @@ def _message(error: DiscreetError, arguments: Sequence[str]) -> str:
         name, equals, value = word.partition("=")
         if name == option:
             return error.describe(f"{option} {value if equals else following}")
-    shown = f"{error.parameter} {short_repr(error.value)}" if error.has_value else error.parameter
-    return error.describe(shown)
+    asked = next((QUESTIONS[word] for word in arguments if word in QUESTIONS), None)
+    options = [] if asked is None else [p.name for p in asked.parameters() if p.name != asked.subject()]
+    name = option if error.parameter in options else error.parameter
+    return error.describe(f"{name} {short_repr(error.value)}" if error.has_value else name)
+
+
+def _usage(usage: Any) -> str:
+    """Return what click says of a wrong command; of an unknown option, where it belongs."""
+    command, option = usage.ctx, getattr(usage, "option_name", None)
+    if command is None or option is None or command.info_name not in QUESTIONS:
+        return str(usage.format_message()).rstrip(".")
+    asked, name = QUESTIONS[command.info_name], option.strip("-").replace("-", "_")
+    if name == asked.subject():
+        return f"{option} is not an option: give the {name} as a word of its own"
+    return f"{option} {asked.explain_unknown(name).rstrip('?')}"
 
 
 def _run(arguments: Sequence[str], as_json: bool) -> int:
@@ -129,8 +143,7 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         usage: Any = error  # click's own error, whichever click typer brings
         if hasattr(usage, "format_message"):
             command = usage.ctx.command_path if getattr(usage, "ctx", None) else "discreet"
-            message = usage.format_message().rstrip(".")
-            report("error", "UsageError", f"{message}. Try '{command} --help'.")
+            report("error", "UsageError", f"{_usage(usage)}. Try '{command} --help'.")
             return USAGE
         if os.environ.get("DISCREET_DEBUG"):
             raise

@@ -245,7 +245,7 @@ class BinnedDistribution:
         points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
         if not ((points > 0) & (points < 1)).all():
             raise InvalidInputError(
-                "must be between 0 and 1, such as (0.25, 0.5, 0.75)", parameter="probs", value=probs
+                "must be between 0 and 1, such as 0.25, 0.5, 0.75", parameter="probs", value=probs
             )
         return Quantiles(self, points, tuple(f"{100 * p:g} % quantile" for p in points), inverse=True)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from discreet._declarations import as_choice, as_epsilon, as_probability, as_size
 from discreet._html import card, paragraph, table
-from discreet._text import align_columns, amount, nearest
+from discreet._text import align_columns, amount
 from discreet._typing import EpsilonLike, SchemaLike
 from discreet.errors import InvalidInputError
 from discreet.questions.base import Question, check_question, question_of
@@ -270,10 +270,6 @@ def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
         return Guess()
     if isinstance(guess, Guess):
         return guess
-    names = {entry.name for entry in fields(Guess)}
-    for name in guess:
-        if name not in names:
-            raise InvalidInputError(f": {name!r} is unknown{nearest(name, names)}", parameter="guess")
     return Guess(**guess)
 
 

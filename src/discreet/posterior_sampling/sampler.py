@@ -432,8 +432,8 @@ def _target(
         return None
     if order is None and delta is None:
         raise InvalidInputError(
-            "epsilon alone is not a target, because a posterior draw is never purely private: add order=10 "
-            "for Rényi privacy of that order, or delta='1e-6' for (ε, δ)"
+            "epsilon alone is not a target, because a posterior draw is never purely private: add delta, "
+            "such as 1e-6, for (ε, δ); or the option order, such as 10, for Rényi privacy of that order"
         )
     return Target.of(epsilon, delta, order, n, "ask for proportions, which need no delta")
 

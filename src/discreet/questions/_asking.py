@@ -18,7 +18,7 @@ from discreet._data import source_label as source_label
 from discreet._data.files import is_files
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
-from discreet.errors import InvalidInputError, PrivacyWarning, warn
+from discreet.errors import DataError, InvalidInputError, PrivacyWarning, warn
 from discreet.ledger.charging import Charge
 from discreet.privacy.guarantee import Guarantee
 
@@ -84,7 +84,14 @@ class BoundQuestion:
 
     @cached_property
     def _statistic(self) -> Any:
-        return self.request.read(self._records)
+        try:
+            return self.request.read(self._records)
+        except DataError as error:
+            used = self.question.columns_used(self.schema)
+            if error.column is not None or len(used) != 1 or self.schema.nameless:
+                raise
+            problem = error.problem
+        raise DataError(problem, used[0])  # out here: what was handled would become its context
 
     @cached_property
     def _records(self) -> Any:
@@ -132,6 +139,10 @@ class BoundQuestion:
         """Return the answer, charged before it leaves where there is something to charge."""
         for caution in cautions(self.question, self.request):
             warn(caution, PrivacyWarning)
+        if not isinstance(charge, Charge | None):
+            raise InvalidInputError(
+                "must be a discreet.Charge of a ledger, a dataset and an id", parameter="charge", value=charge
+            )
         if charge is None:
             return self._make().with_labels(self.schema.columns)
         made: dict[bytes, Answer] = {}
@@ -174,13 +185,17 @@ def check_delta(guarantee: Guarantee, n: Any) -> None:
     hint = "a larger one has to be acknowledged (acknowledge_large_delta)"
     if isinstance(n, int) and n and delta * n >= 1:
         raise InvalidInputError(
-            f"delta={amount(delta)} is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen "
-            f"at random would satisfy it. Choose delta far below 1/n; {hint}"
+            f"is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen at random would "
+            f"satisfy it. Choose delta far below 1/n; {hint}",
+            parameter="delta",
+            value=float(delta),
         )
     if delta > LARGEST_DELTA:
         raise InvalidInputError(
-            f"delta={amount(delta)} is above {amount(LARGEST_DELTA)}: with that probability anything may be "
-            f"published. Choose delta far below one over the number of records, such as 1e-6; {hint}"
+            f"is above {amount(LARGEST_DELTA)}: with that probability anything may be published. Choose it "
+            f"far below one over the number of records, such as 1e-6; {hint}",
+            parameter="delta",
+            value=float(delta),
         )
 
 

@@ -371,17 +371,14 @@ class GroupCounts(CountRequest):
         groups = self.schema.category(self.by, "by")
         if not groups.public and not self.hides_size:
             raise InvalidInputError(
-                "is private, and with a public n a replaced record may change "
-                "its group: ask for "
-                f"the table of {self.outcome!r} and {self.by!r}, or declare the group of "
-                "every record as public: "
-                "Category([…], public=True)",
+                "is private, and with a public n a replaced record may change its group: ask for the table "
+                f"of {self.outcome!r} and {self.by!r}, or declare the column as public",
                 parameter="by",
                 value=self.by,
             )
         if self.schema.person is not None:
             raise InvalidInputError(
-                "by= cannot be used with person=: bring the data to one record per person "
+                "by cannot be used with person: bring the data to one record per person "
                 "first, or ask for a table"
             )
         _ = self.groups

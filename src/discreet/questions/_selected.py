@@ -65,7 +65,7 @@ class DiscoveredValues(SelectedRequest):
         super().__post_init__()
         if self.delta is None:
             raise InvalidInputError(
-                "values='discover' needs delta, such as delta='1e-6': which values exist reveals who is "
+                "values='discover' needs delta, such as 1e-6: which values exist reveals who is "
                 "in the data, and pure ε cannot hide that"
             )
         _ = self.discovery.threshold

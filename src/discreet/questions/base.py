@@ -16,21 +16,30 @@ from typing import Any, ClassVar, Self
 
 from discreet._declarations import as_epsilon
 from discreet._registry import QUESTIONS
-from discreet._text import nearest
+from discreet._text import closest, nearest
 from discreet._typing import EpsilonLike
 from discreet.errors import InvalidInputError
 from discreet.questions._request import Request
 from discreet.questions._text import BUDGET, Parameter, optional
-from discreet.schema import Schema
+from discreet.schema import Category, Declaration, Number, Schema
 
 PLAN_VERSION = 3
 """Version of the plans that a ledger stores; 0.1 wrote plans without a version, 0.2 wrote version 2."""
+DECLARED_ELSEWHERE = {
+    "bounds",
+    "edges",
+    "groups",
+    "levels",
+    *(field.name for declared in (Schema, Category, Number) for field in fields(declared)),
+}
+"""Names that belong in a schema, and what they were called before there was one."""
+CHARGED_ELSEWHERE = {"dataset", "ledger", "request_id"}
 LABELS = {"epsilon": "Privacy budget ε", "delta": "δ", "by": "By group"}
 """Labels of the fields that several questions have."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(ABC):
+class Question(Declaration, ABC):
     """The base class of questions: what is asked of which columns, all of it public.
 
     ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together; what
@@ -234,6 +243,40 @@ class Question(ABC):
         ]
 
     @classmethod
+    def explain_unknown(cls, name: str) -> str:
+        """Return where a name belongs that is no field of this kind, for a message.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from discreet import Mean
+        >>> Mean.explain_unknown("bounds")
+        'belongs in the schema, which declares each column once for all questions'
+        >>> Mean.explain_unknown("mechanism")
+        'is unknown to mean; proportions takes it'
+        >>> Mean.explain_unknown("epsilom")
+        "is unknown; did you mean 'epsilon'?"
+        """
+        if name in DECLARED_ELSEWHERE:
+            return "belongs in the schema, which declares each column once for all questions"
+        if name in CHARGED_ELSEWHERE:
+            return "belongs to the charge of a single call, or to a study, which charges every question"
+        others = [kind for kind, other in QUESTIONS.items() if name in other.__dataclass_fields__]
+        if others and not closest(name, cls.keywords()):
+            return (
+                f"is unknown to {cls.kind}; {', '.join(others)} {'takes' if len(others) == 1 else 'take'} it"
+            )
+        return super().explain_unknown(name)
+
+    @classmethod
     def of(cls, values: Mapping[str, Any], where: str = "") -> Self:
         """Return a question from a mapping, such as a table of a study file or the keywords of a call.
 
@@ -265,9 +308,6 @@ class Question(ABC):
         """
         prefix = f"{where}: " if where else ""
         fields_by_name = {field.name: field for field in cls.parameters()}
-        for key in values:
-            if key not in fields_by_name:
-                raise InvalidInputError(f"{prefix}{key!r} is unknown{nearest(key, fields_by_name)}")
         for name, field in fields_by_name.items():
             if field.required and name not in values:
                 raise InvalidInputError(f"is missing{_such_as(field)}", parameter=f"{prefix}{name}")
@@ -306,7 +346,7 @@ class Question(ABC):
             if text.strip() and not field.python:
                 values[field.name] = field.form.read(text, field.option)
             elif field.required:
-                raise InvalidInputError(f"is missing{_such_as(field, field.option)}", parameter=field.name)
+                raise InvalidInputError(f"is missing{_such_as(field)}", parameter=field.name)
         return cls(**values)
 
     @classmethod
@@ -380,8 +420,8 @@ class Question(ABC):
         return [*options, *(["--"] if any(word.startswith("-") for word in last) else []), *last]
 
 
-def _such_as(field: Parameter, option: str = "") -> str:
-    return f", such as {option} {field.example}".replace("  ", " ") if field.example else ""
+def _such_as(field: Parameter) -> str:
+    return f", such as {field.example}" if field.example else ""
 
 
 def check_question(question: Any) -> None:

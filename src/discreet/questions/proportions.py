@@ -158,7 +158,7 @@ class Proportions(Question):
         if self.by is not None:
             if len(names) > 1:
                 raise InvalidInputError(
-                    "by= goes with one column; ask for the table of several columns without it"
+                    "by goes with one column; ask for the table of several columns without it"
                 )
             return GroupCounts(outcome=first, by=self.by, **arguments)  # type: ignore[arg-type]
         if len(names) > 1:
@@ -167,9 +167,10 @@ class Proportions(Question):
         if isinstance(declared, Number):
             if declared.bins is None and declared.bounds == (0, 1):
                 raise InvalidInputError(
-                    f"column {first!r} is declared as numbers from 0 to 1: for the two values "
-                    "0 and 1 declare "
-                    "Category([0, 1]); for shares of bins declare Number(0, 1, bins=…)"
+                    "is declared as numbers from 0 to 1: for the two values 0 and 1 declare a category with "
+                    "these values; for shares of bins declare the bins",
+                    parameter="columns",
+                    value=first,
                 )
             return ColumnCounts(column=first, **arguments)  # type: ignore[arg-type]
         if isinstance(declared, Category) and declared.discovers:
@@ -182,7 +183,7 @@ class Proportions(Question):
 
     def _check_alone(self, what: str, more: set[str]) -> None:
         if extra := sorted(set(self.explicit_fields()) - {"columns", "epsilon"} - more):
-            raise InvalidInputError(f"{extra[0]}= cannot be used with {what}")
+            raise InvalidInputError(f"{extra[0]} cannot be used with {what}")
 
 
 def _names(columns: Any) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ class Quantiles(Question):
             probs = ()
         if not probs or not all(0 < p < 1 for p in probs):
             raise InvalidInputError(
-                "must be between 0 and 1, such as (0.25, 0.5, 0.75)", parameter="probs", value=self.probs
+                "must be between 0 and 1, such as 0.25, 0.5, 0.75", parameter="probs", value=self.probs
             )
         if len(probs) > MOST_PROBS:
             raise TooLargeError(f"at most {MOST_PROBS} quantiles are computed together, not {len(probs):,}")

@@ -69,10 +69,6 @@ class Regress(Question):
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.formula, str):
-            raise InvalidInputError(
-                f"formula must be a text such as 'income ~ age + sex', not a {type(self.formula).__name__}"
-            )
         as_choice(self.family, FAMILIES, "family")
         for name, value in (self.options or {}).items():
             if name != "errors":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from discreet._typing import EpsilonLike, SchemaLike
 from discreet.questions._asking import BoundQuestion, warn_uncounted
@@ -61,14 +61,15 @@ def ask(data: Any, question: Question, *, schema: SchemaLike, charge: Charge | N
 def proportions(
     data: Any,
     *columns: str,
-    schema: SchemaLike,
-    epsilon: EpsilonLike,
+    schema: SchemaLike = None,
+    epsilon: EpsilonLike | None = None,
     delta: EpsilonLike | None = None,
     by: str | None = None,
     prior: float | Sequence[float] | None = None,
     mechanism: str = "auto",
     options: Mapping[str, Any] | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> Any:
     """Release the private posterior of proportions: of a column, of a table, or within public groups.
 
@@ -109,7 +110,14 @@ def proportions(
     from discreet.questions.proportions import Proportions
 
     asked = Proportions(
-        columns, by=by, epsilon=epsilon, delta=delta, prior=prior, mechanism=mechanism, options=options
+        columns,
+        by=by,
+        epsilon=epsilon,
+        delta=delta,
+        prior=prior,
+        mechanism=mechanism,
+        options=options,
+        **unknown,
     )
     return ask(data, asked, schema=schema, charge=charge)
 
@@ -118,11 +126,12 @@ def mean(
     data: Any,
     column: str | None = None,
     *,
-    schema: SchemaLike,
-    epsilon: EpsilonLike,
+    schema: SchemaLike = None,
+    epsilon: EpsilonLike | None = None,
     delta: EpsilonLike | None = None,
     by: str | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> Any:
     """Release the private mean of a bounded column, with its standard deviation.
 
@@ -154,7 +163,9 @@ def mean(
     """
     from discreet.questions.mean import Mean
 
-    return ask(data, Mean(column, by=by, epsilon=epsilon, delta=delta), schema=schema, charge=charge)
+    return ask(
+        data, Mean(column, by=by, epsilon=epsilon, delta=delta, **unknown), schema=schema, charge=charge
+    )
 
 
 def quantiles(
@@ -162,10 +173,11 @@ def quantiles(
     column: str | None = None,
     probs: Sequence[float] = (0.25, 0.5, 0.75),
     *,
-    schema: SchemaLike,
-    epsilon: EpsilonLike,
+    schema: SchemaLike = None,
+    epsilon: EpsilonLike | None = None,
     by: str | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> Any:
     """Release private quantiles of a bounded column, several at once for one price.
 
@@ -199,7 +211,9 @@ def quantiles(
     """
     from discreet.questions.quantiles import Quantiles
 
-    return ask(data, Quantiles(column, probs, by=by, epsilon=epsilon), schema=schema, charge=charge)
+    return ask(
+        data, Quantiles(column, probs, by=by, epsilon=epsilon, **unknown), schema=schema, charge=charge
+    )
 
 
 def survival(
@@ -207,11 +221,12 @@ def survival(
     time: str,
     event: str,
     *,
-    schema: SchemaLike,
-    epsilon: EpsilonLike,
+    schema: SchemaLike = None,
+    epsilon: EpsilonLike | None = None,
     by: str | None = None,
     bins: int | Sequence[float] | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> Any:
     """Release private survival curves of times to an event, some of them censored.
 
@@ -249,20 +264,26 @@ def survival(
     """
     from discreet.questions.survival import Survival
 
-    return ask(data, Survival(time, event, by=by, bins=bins, epsilon=epsilon), schema=schema, charge=charge)
+    return ask(
+        data,
+        Survival(time, event, by=by, bins=bins, epsilon=epsilon, **unknown),
+        schema=schema,
+        charge=charge,
+    )
 
 
 def regress(
     data: Any,
     formula: str,
     *,
-    schema: SchemaLike,
-    epsilon: EpsilonLike,
-    delta: EpsilonLike,
+    schema: SchemaLike = None,
+    epsilon: EpsilonLike | None = None,
+    delta: EpsilonLike | None = None,
     family: str = "gaussian",
     prior: Mapping[str, tuple[float, float]] | None = None,
     options: Mapping[str, Any] | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> Fit:
     """Release a private regression with intervals that account for the noise.
 
@@ -300,7 +321,9 @@ def regress(
     """
     from discreet.questions.regress import Regress
 
-    asked = Regress(formula, family=family, epsilon=epsilon, delta=delta, prior=prior, options=options)
+    asked = Regress(
+        formula, family=family, epsilon=epsilon, delta=delta, prior=prior, options=options, **unknown
+    )
     return ask(data, asked, schema=schema, charge=charge)  # type: ignore[no-any-return]
 
 
@@ -308,7 +331,7 @@ def draw(
     data: Any,
     column: str | None = None,
     *,
-    schema: SchemaLike,
+    schema: SchemaLike = None,
     epsilon: EpsilonLike | None = None,
     delta: EpsilonLike | None = None,
     method: str = "diffused",
@@ -316,6 +339,7 @@ def draw(
     prior: Any = None,
     options: Mapping[str, Any] | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> Any:
     """Release draws from a posterior, made private by its own spread.
 
@@ -358,7 +382,14 @@ def draw(
     from discreet.questions.draw import Draw
 
     asked = Draw(
-        column, method=method, family=family, prior=prior, epsilon=epsilon, delta=delta, options=options
+        column,
+        method=method,
+        family=family,
+        prior=prior,
+        epsilon=epsilon,
+        delta=delta,
+        options=options,
+        **unknown,
     )
     return ask(data, asked, schema=schema, charge=charge)
 
@@ -367,10 +398,11 @@ def network(
     data: Any,
     parents: Mapping[str, Sequence[str]],
     *,
-    schema: SchemaLike,
-    epsilon: EpsilonLike,
+    schema: SchemaLike = None,
+    epsilon: EpsilonLike | None = None,
     prior: float | None = None,
     charge: Charge | None = None,
+    **unknown: Never,
 ) -> NetworkRelease:
     """Release private posteriors of the conditional tables of a Bayesian network, together for one ε.
 
@@ -405,4 +437,4 @@ def network(
     """
     from discreet.questions.network import Network
 
-    return ask(data, Network(parents, epsilon=epsilon, prior=prior), schema=schema, charge=charge)  # type: ignore[no-any-return]
+    return ask(data, Network(parents, epsilon=epsilon, prior=prior, **unknown), schema=schema, charge=charge)  # type: ignore[no-any-return]

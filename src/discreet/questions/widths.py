@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from discreet._declarations import as_float
 from discreet.errors import InvalidInputError
+from discreet.schema import Declaration
 
 POINTS = "points"
 """The unit of shares, whose widths are shown in percentage points."""
@@ -20,22 +22,8 @@ DEFAULT_MISSING_RATE = 0.1
 
 
 @dataclass(frozen=True)
-class Guess:
+class Guess(Declaration):
     """Assumptions about the records that a plan simulates.
-
-    Parameters
-    ----------
-    typical : float, optional
-        Of one record: the standard deviation of a number or of a Gaussian model's errors, the share of a
-        value or of a binomial model's second value, or the mean count of a Poisson model.
-    correlation : float
-        Of the columns of a regression.
-    spread : float, optional
-        The standard deviation of numbers as a part of their range.
-    left_out : float, optional
-        The share of records without a value, where these are left out.
-    shares : mapping, optional
-        The shares of the values of a category by column: ``{"marital": (0.5, 0.3, 0.2)}``.
 
     Parameters
     ----------
@@ -73,17 +61,19 @@ class Guess:
     shares: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 <= float(self.correlation) < 1:
+        if self.typical is not None and not math.isfinite(as_float(self.typical)):
+            raise InvalidInputError("must be a number, such as 0.3", parameter="typical", value=self.typical)
+        if not 0 <= as_float(self.correlation) < 1:
             raise InvalidInputError(
                 "must be at least 0 and below 1, such as 0.3", parameter="correlation", value=self.correlation
             )
-        if self.spread is not None and not 0 < float(self.spread) < 0.5:
+        if self.spread is not None and not 0 < as_float(self.spread) < 0.5:
             raise InvalidInputError(
                 "must be between 0 and 0.5, as a fraction of the range",
                 parameter="spread",
                 value=self.spread,
             )
-        if self.left_out is not None and not 0 <= float(self.left_out) < 1:
+        if self.left_out is not None and not 0 <= as_float(self.left_out) < 1:
             raise InvalidInputError(
                 "must be a share of at least 0 and below 1, such as 0.1",
                 parameter="left_out",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from discreet._declarations import Relation
 from discreet._documents.study import StudyResult
@@ -41,6 +41,13 @@ from discreet.schema import Schema, as_schema
 from discreet.study.simulated import answer_from_simulation
 
 _STUDY_KEYS = ("title", "data", "ledger", "dataset", "epsilon", "delta", "zcdp")
+
+
+def _check_keys(values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        if key not in _STUDY_KEYS:
+            hint = f"is unknown to a study{nearest(key, _STUDY_KEYS)}"
+            raise InvalidInputError(hint, parameter=key, value=value)
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,7 @@ class Study:
     def __init__(
         self,
         data: Any,
-        schema: SchemaLike,
+        schema: SchemaLike = None,
         *,
         epsilon: EpsilonLike | None = None,
         delta: EpsilonLike | None = None,
@@ -143,7 +150,9 @@ class Study:
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> None:
+        _check_keys(unknown)
         self.data, self.schema, self.title = data, as_schema(schema), title
         # Part of every plan: an answer about other data must not be taken for that of these.
         self.label = source_label(data) if isinstance(data, str | Path | tuple) else None
@@ -166,7 +175,7 @@ class Study:
         limits = {name: value for name, value in parameters.items() if value is not None}
         if isinstance(epsilon, tuple | list | Mapping):
             raise InvalidInputError(
-                "must be one number: Study(data, schema, epsilon=2, delta='1e-6')",
+                "must be one number; delta is a parameter of its own",
                 parameter="epsilon",
                 value=epsilon,
             )
@@ -205,7 +214,7 @@ class Study:
     def proportions(
         self,
         *columns: str,
-        epsilon: EpsilonLike,
+        epsilon: EpsilonLike | None = None,
         delta: EpsilonLike | None = None,
         by: str | None = None,
         prior: float | Sequence[float] | None = None,
@@ -213,6 +222,7 @@ class Study:
         options: Mapping[str, Any] | None = None,
         id: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release proportions of a column, of a table, or within public groups.
 
@@ -253,7 +263,14 @@ class Study:
         from discreet.questions.proportions import Proportions
 
         asked = Proportions(
-            columns, by=by, epsilon=epsilon, delta=delta, prior=prior, mechanism=mechanism, options=options
+            columns,
+            by=by,
+            epsilon=epsilon,
+            delta=delta,
+            prior=prior,
+            mechanism=mechanism,
+            options=options,
+            **unknown,
         )
         return self.ask(asked, id=id, title=title)
 
@@ -261,11 +278,12 @@ class Study:
         self,
         column: str | None = None,
         *,
-        epsilon: EpsilonLike,
+        epsilon: EpsilonLike | None = None,
         delta: EpsilonLike | None = None,
         by: str | None = None,
         id: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release the mean of a bounded column.
 
@@ -294,17 +312,18 @@ class Study:
         """
         from discreet.questions.mean import Mean
 
-        return self.ask(Mean(column, by=by, epsilon=epsilon, delta=delta), id=id, title=title)
+        return self.ask(Mean(column, by=by, epsilon=epsilon, delta=delta, **unknown), id=id, title=title)
 
     def quantiles(
         self,
         column: str | None = None,
         probs: Sequence[float] = (0.25, 0.5, 0.75),
         *,
-        epsilon: EpsilonLike,
+        epsilon: EpsilonLike | None = None,
         by: str | None = None,
         id: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release quantiles of a bounded column.
 
@@ -335,18 +354,19 @@ class Study:
         """
         from discreet.questions.quantiles import Quantiles
 
-        return self.ask(Quantiles(column, probs, by=by, epsilon=epsilon), id=id, title=title)
+        return self.ask(Quantiles(column, probs, by=by, epsilon=epsilon, **unknown), id=id, title=title)
 
     def survival(
         self,
         time: str,
         event: str,
         *,
-        epsilon: EpsilonLike,
+        epsilon: EpsilonLike | None = None,
         by: str | None = None,
         bins: int | Sequence[float] | None = None,
         id: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release survival curves of times to an event, some of them censored.
 
@@ -373,19 +393,22 @@ class Study:
         """
         from discreet.questions.survival import Survival
 
-        return self.ask(Survival(time, event, by=by, bins=bins, epsilon=epsilon), id=id, title=title)
+        return self.ask(
+            Survival(time, event, by=by, bins=bins, epsilon=epsilon, **unknown), id=id, title=title
+        )
 
     def regress(
         self,
         formula: str,
         *,
-        epsilon: EpsilonLike,
+        epsilon: EpsilonLike | None = None,
         delta: EpsilonLike | None = None,
         family: str = "gaussian",
         prior: Mapping[str, tuple[float, float]] | None = None,
         options: Mapping[str, Any] | None = None,
         id: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release a regression with intervals that account for the noise.
 
@@ -419,7 +442,9 @@ class Study:
         """
         from discreet.questions.regress import Regress
 
-        asked = Regress(formula, family=family, epsilon=epsilon, delta=delta, prior=prior, options=options)
+        asked = Regress(
+            formula, family=family, epsilon=epsilon, delta=delta, prior=prior, options=options, **unknown
+        )
         return self.ask(asked, id=id, title=title)
 
     def draw(
@@ -433,6 +458,7 @@ class Study:
         prior: Any = None,
         options: Mapping[str, Any] | None = None,
         id: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release draws from a posterior, made private by the spread of the posterior itself.
 
@@ -467,7 +493,14 @@ class Study:
         from discreet.questions.draw import Draw
 
         asked = Draw(
-            column, method=method, family=family, prior=prior, epsilon=epsilon, delta=delta, options=options
+            column,
+            method=method,
+            family=family,
+            prior=prior,
+            epsilon=epsilon,
+            delta=delta,
+            options=options,
+            **unknown,
         )
         return self.ask(asked, id=id)
 
@@ -475,10 +508,11 @@ class Study:
         self,
         parents: Mapping[str, Sequence[str]],
         *,
-        epsilon: EpsilonLike,
+        epsilon: EpsilonLike | None = None,
         prior: float | None = None,
         id: str | None = None,
         title: str | None = None,
+        **unknown: Never,
     ) -> Any:
         """Release the conditional tables of a Bayesian network whose graph is declared.
 
@@ -508,7 +542,7 @@ class Study:
         """
         from discreet.questions.network import Network
 
-        return self.ask(Network(parents, epsilon=epsilon, prior=prior), id=id, title=title)
+        return self.ask(Network(parents, epsilon=epsilon, prior=prior, **unknown), id=id, title=title)
 
     def ask(self, question: Question, *, id: str | None = None, title: str | None = None) -> Any:
         """Answer a question of any kind.
@@ -1009,9 +1043,7 @@ def read_study(path: str | Path) -> StudyFile:
     head = content.get("study")
     if not isinstance(head, dict) or "data" not in head:
         raise InvalidInputError(f'{str(path)!r} needs a table [study] with data = "FILE"')
-    for key in head:
-        if key not in _STUDY_KEYS:
-            raise InvalidInputError(f"[study]: {key!r} is unknown{nearest(key, _STUDY_KEYS)}")
+    _check_keys(head)
     declared = content["schema"]
     if isinstance(declared, str):
         schema = Schema.load(path.parent / declared)

@@ -272,9 +272,8 @@ def design(
     for column in (response, *wanted):
         if column not in bounds and column not in levels:
             raise InvalidInputError(
-                f"column {column!r} of the formula has neither bounds nor levels; declare them, such as "
-                f"bounds={{{column!r}: (0, 100)}} or levels={{{column!r}: ('no', 'yes')}}: nothing is read "
-                "from the data"
+                f"column {column!r} of the formula has neither bounds nor values; declare them: nothing is "
+                "read from the data"
             )
     for name, declared in (("bounds", bounds), ("levels", levels), ("missing", missing)):
         for column in declared:
@@ -339,11 +338,13 @@ def variable(
     value = None if rule == EXCLUDE else rule
     if role in ("binomial", "multinomial") and name not in levels:
         raise InvalidInputError(
-            f"the response {name!r} needs levels={{{name!r}: (…)}} in a {role} regression"
+            f"the response {name!r} of a {role} regression must be declared as a category, or "
+            "needs another family"
         )
     if role in ("gaussian", "poisson") and name not in bounds:
         raise InvalidInputError(
-            f"the response {name!r} needs bounds={{{name!r}: (lowest, highest)}} in a {role} regression"
+            f"the response {name!r} of a {role} regression must be declared as numbers, or needs "
+            "another family"
         )
     if name in levels:
         domain = Domain(levels[name], (other or {}).get(name), value)
@@ -354,7 +355,7 @@ def variable(
         return Variable(name, Levels(domain), rule == EXCLUDE, tuple(domain.levels))
     if isinstance(value, str):
         raise InvalidInputError(
-            f"missing={{{name!r}: {rule!r}}} must be 'exclude', or a number between the bounds"
+            f"of {name!r} must be 'exclude', or a number between the bounds", parameter="missing", value=rule
         )
     whole = role == "poisson"
     coder = Grid(bounds[name], None if whole else steps, whole, value)
@@ -371,9 +372,15 @@ def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
         from formulaic import Formula
     except ImportError:
         raise missing_extra("formulaic, which reads formulas,", "glm") from None
-    if not isinstance(formula, str) or formula.count("~") != 1:
-        raise InvalidInputError(  # not what was given: it may be the data, in the wrong place
-            f"formula must be a text such as 'income ~ age + C(sex)', not a {type(formula).__name__}"
+    if not isinstance(formula, str):  # not what was given: it may be the data, in the wrong place
+        raise InvalidInputError(
+            f"must be a text such as income ~ age + sex, not a {type(formula).__name__}", parameter="formula"
+        )
+    if formula.count("~") != 1:
+        raise InvalidInputError(
+            "must have one ~ between the response and the predictors, such as income ~ age + sex",
+            parameter="formula",
+            value=formula,
         )
     try:
         parsed = Formula(formula)

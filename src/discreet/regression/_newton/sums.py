@@ -267,11 +267,12 @@ def undeclared_error(name: str, unknown: bool, wayout: str | None = None) -> Dat
     """Return the error for undeclared values; it never says how many, which may be private."""
     if unknown:
         return DataError(
-            f"column {name!r}: some records hold a value that is not declared, or no number where one is "
-            "asked for (with a decimal point, not a comma); add the level, or declare other=LEVEL"
+            "some records hold a value that is not declared, or no number where one is asked for (with a "
+            "decimal point, not a comma); declare the value, or which one others count as",
+            name,
         )
-    wayout = f"say missing={{{name!r}: 'exclude'}}, or a value or level" if wayout is None else wayout
-    return DataError(f"column {name!r}: some records are missing; {wayout}")
+    wayout = "declare missing as 'exclude', or as the value that they count as" if wayout is None else wayout
+    return DataError(f"some records are missing; {wayout}", name)
 
 
 def exact_sums(
