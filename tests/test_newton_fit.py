@@ -301,7 +301,7 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ age + shoe", {}, "neither bounds nor values"),
         ("vote ~ age + I(2 * age)", {}, "linearly dependent"),
         ("vote ~ np.log(age - 20)", {}, "not finite|cannot be evaluated"),
-        ("income ~ age", {}, "needs levels"),
+        ("income ~ age", {}, "must be declared as a category"),
         ("vote ~ age", {"n": 1}, "less than the 2 coefficients"),
         ("vote ~ age", {"relation": "sideways"}, "must be 'replace-one'"),
         ("vote ~ age", {"relation": "within-group"}, "must be 'replace-one'"),
