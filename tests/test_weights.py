@@ -23,6 +23,7 @@ from discreet._inference.weighted import NoisyTotals, draw_positive, draw_shares
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.answers import weighted
 from discreet.errors import DataError, InvalidInputError, TooLargeError
+from discreet.questions.widths import Guess
 from discreet.regression._newton.fit import Fit
 from tables import TABLES
 
@@ -447,7 +448,7 @@ def test_a_plan_says_how_wide_intervals_will_be() -> None:
         discreet.Regress("x ~ g", epsilon=1, delta="1e-6"),
     ):
         request = asked.request(schema)
-        near, far = request.simulate(50_000, 0.95, 1), request.simulate(1000, 0.95, 1)
+        near, far = request.simulate(50_000, 0.95, 1, Guess()), request.simulate(1000, 0.95, 1, Guess())
         assert max(near.widths) < min(far.widths) / 3
         assert max(near.noise_shares) < max(far.noise_shares)
 

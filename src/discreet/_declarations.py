@@ -100,14 +100,10 @@ def as_unit(unit: Any, relation: Relation) -> str | None:
         return None
     if relation not in (Relation.REPLACE_PERSON, Relation.WITHIN_GROUP, Relation.REPLACE_NEARBY):
         raise InvalidInputError(
-            "names the column that identifies people, and needs relation='replace-person'",
-            parameter="unit",
-            value=unit,
+            "names the column that identifies people, and needs relation='replace-person'", "unit", unit
         )
     if not isinstance(unit, str) or not 0 < len(unit) <= 1000:
-        raise InvalidInputError(
-            "must be the name of the column that identifies people", parameter="unit", value=unit
-        )
+        raise InvalidInputError("must be the name of the column that identifies people", "unit", unit)
     return unit
 
 
@@ -134,7 +130,7 @@ class Domain:
         levels = self.levels
         if isinstance(levels, str | bytes | set | frozenset | Mapping) or not isinstance(levels, Iterable):
             raise InvalidInputError(
-                "must be a sequence in a fixed order, such as ('no', 'yes')", parameter="levels", value=levels
+                "must be a sequence in a fixed order, such as ('no', 'yes')", "levels", levels
             )
         levels = tuple(levels)
         object.__setattr__(self, "levels", levels)
@@ -142,14 +138,12 @@ class Domain:
             raise InvalidInputError(
                 f"has {len(levels)} level(s); a proportion needs at least two: "
                 "declare every value that a record may take, not only those that occur",
-                parameter="levels",
-                value=levels,
+                "levels",
+                levels,
             )
         if any(level is None or (isinstance(level, float) and level != level) for level in levels):
             raise InvalidInputError(
-                "holds a missing value; map missing values with missing=LEVEL instead",
-                parameter="levels",
-                value=levels,
+                "holds a missing value; map missing values with missing=LEVEL instead", "levels", levels
             )
         printed: set[str] = set()
         stripped: set[str] = set()
@@ -165,22 +159,20 @@ class Domain:
                 raise InvalidInputError(f"level {level!r} must be text, a number or a truth value") from None
             if again:
                 raise InvalidInputError(
-                    f"names {level!r} twice; every level must be distinct", parameter="levels", value=levels
+                    f"names {level!r} twice; every level must be distinct", "levels", levels
                 )
             if str(level).strip() in stripped:
                 raise InvalidInputError(
                     f": {level!r} differs from another level only in white space; remove one",
-                    parameter="levels",
-                    value=levels,
+                    "levels",
+                    levels,
                 )
             printed.add(str(level))
             stripped.add(str(level).strip())
         for name, target in (("other", self.other), ("missing", self.missing)):
             if target is not None and target not in levels and not (name == "missing" and target == EXCLUDE):
                 raise InvalidInputError(
-                    f"is not one of levels={levels!r}: add it there, or name one of them",
-                    parameter=name,
-                    value=target,
+                    f"is not one of levels={levels!r}: add it there, or name one of them", name, target
                 )
         if plainly:
             object.__setattr__(self, "texts", {level: i for i, level in enumerate(levels)})
@@ -278,10 +270,10 @@ def _as_truth(level: Any) -> bool | None:
 def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
     """Return the privacy budget as an exact rational; a float means the decimal number that it prints as."""
     if value is None:
-        raise InvalidInputError("is missing: give the privacy budget, such as 0.5", parameter=name)
+        raise InvalidInputError("is missing: give the privacy budget, such as 0.5", name)
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
         raise InvalidInputError(
-            "must be a number, a string such as '0.8' or '4/5', or a Fraction", parameter=name, value=value
+            "must be a number, a string such as '0.8' or '4/5', or a Fraction", name, value
         )
     exact: Fraction | None = None
     try:
@@ -296,19 +288,13 @@ def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
         else:
             approximate = float(value)
     except (ValueError, ZeroDivisionError):
-        raise InvalidInputError(
-            "is not a number; write it like 0.8 or 4/5", parameter=name, value=value
-        ) from None
+        raise InvalidInputError("is not a number; write it like 0.8 or 4/5", name, value) from None
     except OverflowError:
         approximate = math.inf
     if math.isnan(approximate) or math.isinf(approximate):
-        raise InvalidInputError(
-            "must be finite; a usual choice is between 0.1 and 3", parameter=name, value=value
-        )
+        raise InvalidInputError("must be finite; a usual choice is between 0.1 and 3", name, value)
     if approximate <= 0:
-        raise InvalidInputError(
-            "must be positive; a usual choice is between 0.1 and 3", parameter=name, value=value
-        )
+        raise InvalidInputError("must be positive; a usual choice is between 0.1 and 3", name, value)
     if exact is not None:
         return exact
     if isinstance(value, numbers.Rational):
@@ -369,9 +355,7 @@ def as_rational(
             raise TypeError
         number = _exact(value) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, ZeroDivisionError):
-        raise InvalidInputError(
-            "must be an exact number such as '1/3' or '0.25'", parameter=name, value=value
-        ) from None
+        raise InvalidInputError("must be an exact number such as '1/3' or '0.25'", name, value) from None
     size = number.numerator.bit_length() - number.denominator.bit_length()
     if size > _MAX_BITS:
         raise InvalidInputError(f"{name} must be a number below 1e300")
@@ -386,7 +370,7 @@ def as_rational(
 def as_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> float:
     """Return a number of a document, which must be a JSON number and not text, as a double within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInputError("must be a number", parameter=name, value=value)
+        raise InvalidInputError("must be a number", name, value)
     if not low <= value <= high:
         raise InvalidInputError(f"{name} must be a number from {low:g} to {high:g}")
     return float(value)
@@ -450,9 +434,7 @@ def as_target_delta(delta: EpsilonLike, instead: str) -> Fraction:
     except InvalidInputError:
         probability = Fraction(1)
     if probability >= 1:
-        raise InvalidInputError(
-            "must be a probability above 0 and below 1, such as 1e-6", parameter="delta", value=delta
-        )
+        raise InvalidInputError("must be a probability above 0 and below 1, such as 1e-6", "delta", delta)
     return probability
 
 
@@ -461,9 +443,7 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
     if isinstance(prior, numbers.Real):
         if k is None:
             raise InvalidInputError(
-                "must be a sequence with one parameter per level, such as (1, 1)",
-                parameter="prior",
-                value=prior,
+                "must be a sequence with one parameter per level, such as (1, 1)", "prior", prior
             )
         values: list[Any] = [prior] * k
     else:
@@ -471,49 +451,41 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
             values = list(prior)  # type: ignore[arg-type]
         except TypeError:
             raise InvalidInputError(
-                "must be a positive number or a sequence of them", parameter="prior", value=prior
+                "must be a positive number or a sequence of them", "prior", prior
             ) from None
     try:
         if any(isinstance(value, str | bytes) for value in values):
             raise TypeError
         parameters = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError("must hold numbers only", parameter="prior", value=prior) from None
+        raise InvalidInputError("must hold numbers only", "prior", prior) from None
     if k is not None and len(parameters) != k:
-        raise InvalidInputError(
-            f"has {len(parameters)} parameters for {k} levels", parameter="prior", value=prior
-        )
+        raise InvalidInputError(f"has {len(parameters)} parameters for {k} levels", "prior", prior)
     if len(parameters) < 2:
         raise InvalidInputError(
-            f"has {len(parameters)} parameter(s); at least two levels are needed",
-            parameter="prior",
-            value=prior,
+            f"has {len(parameters)} parameter(s); at least two levels are needed", "prior", prior
         )
     different = set(parameters)  # often one, of a million
     if not all(0 < parameter < math.inf for parameter in different):
-        raise InvalidInputError(
-            "must be positive and finite; 1 is uniform, 0.5 is Jeffreys'", parameter="prior", value=prior
-        )
+        raise InvalidInputError("must be positive and finite; 1 is uniform, 0.5 is Jeffreys'", "prior", prior)
     if max(different) > 1e300:
-        raise InvalidInputError(": a parameter must be at most 1e300", parameter="prior", value=prior)
+        raise InvalidInputError(": a parameter must be at most 1e300", "prior", prior)
     return parameters
 
 
 def as_integer(value: Any, name: str) -> int:
     """Return an exact Python int from any integer type, or from a float that is whole."""
     if isinstance(value, bool):
-        raise InvalidInputError("must be a whole number", parameter=name, value=value)
+        raise InvalidInputError("must be a whole number", name, value)
     try:
         return operator.index(value)
     except TypeError:
         pass
     if isinstance(value, numbers.Real) and math.isfinite(number := float(value)) and number.is_integer():
         if abs(number) > 2**53:
-            raise InvalidInputError(
-                "is a float too large to be exact; give an int", parameter=name, value=value
-            )
+            raise InvalidInputError("is a float too large to be exact; give an int", name, value)
         return int(number)
-    raise InvalidInputError("must be a whole number", parameter=name, value=value)
+    raise InvalidInputError("must be a whole number", name, value)
 
 
 def as_float(value: Any) -> float:
@@ -527,7 +499,7 @@ def as_float(value: Any) -> float:
 def as_probability(value: Any, name: str = "level", example: str = "0.95") -> float:
     """Return a probability, or refuse a number that is not between 0 and 1."""
     if not 0 < (number := as_float(value)) < 1:
-        raise InvalidInputError(f"must be between 0 and 1, such as {example}", parameter=name, value=value)
+        raise InvalidInputError(f"must be between 0 and 1, such as {example}", name, value)
     return number
 
 
@@ -535,7 +507,7 @@ def as_choice(value: Any, choices: Iterable[Any], name: str) -> Any:
     """Return a value that is one of the choices."""
     if value not in (listed := list(choices)):
         choose = ", ".join(map(str, listed))
-        raise InvalidInputError(f"must be one of: {choose}", parameter=name, value=value)
+        raise InvalidInputError(f"must be one of: {choose}", name, value)
     return value
 
 
@@ -543,7 +515,7 @@ def as_positive(value: Any, name: str, why: str = "") -> int:
     """A whole number from 1 on; ``why`` is said after that."""
     number = as_integer(value, name)
     if number < 1:
-        raise InvalidInputError(f"must be at least 1{why}", parameter=name, value=value)
+        raise InvalidInputError(f"must be at least 1{why}", name, value)
     return number
 
 
@@ -639,23 +611,17 @@ def as_bounds(
             raise TypeError
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError("must be two numbers (low, high)", parameter=name, value=bounds) from None
+        raise InvalidInputError("must be two numbers (low, high)", name, bounds) from None
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise InvalidInputError(
-            "must be finite: noise cannot hide a record without bounds", parameter=name, value=bounds
-        )
+        raise InvalidInputError("must be finite: noise cannot hide a record without bounds", name, bounds)
     if not low < high:
-        raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=bounds)
+        raise InvalidInputError("must be (low, high) with low < high", name, bounds)
     if max(-low, high) > _LARGEST_BOUND or high - low < 1 / _LARGEST_BOUND:
         raise InvalidInputError(
-            f"must lie within ±{_LARGEST_BOUND:g}, and {1 / _LARGEST_BOUND:g} or more apart",
-            parameter=name,
-            value=bounds,
+            f"must lie within ±{_LARGEST_BOUND:g}, and {1 / _LARGEST_BOUND:g} or more apart", name, bounds
         )
     if low < smallest:
-        raise InvalidInputError(
-            f"for {what}: the lower bound must be at least {smallest:g}", parameter=name, value=bounds
-        )
+        raise InvalidInputError(f"for {what}: the lower bound must be at least {smallest:g}", name, bounds)
     return low, high
 
 

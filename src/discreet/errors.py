@@ -36,14 +36,14 @@ class InvalidInputError(DiscreetError, ValueError):
 
     Examples
     --------
-    >>> error = InvalidInputError("must be positive", parameter="epsilon", value=0)
+    >>> error = InvalidInputError("must be positive", "epsilon", 0)
     >>> str(error)
     'epsilon=0 must be positive'
     >>> error.describe("--epsilon 0")
     '--epsilon 0 must be positive'
     """
 
-    def __init__(self, problem: str, *, parameter: str | None = None, value: Any = _UNSET) -> None:
+    def __init__(self, problem: str, parameter: str | None = None, value: Any = _UNSET) -> None:
         self.problem, self.parameter, self.value = problem, parameter, value
         has_value = value is not _UNSET
         super().__init__(self.describe(f"{parameter}={short_repr(value)}" if has_value else parameter))
@@ -68,7 +68,7 @@ class InvalidInputError(DiscreetError, ValueError):
 
         Examples
         --------
-        >>> InvalidInputError("is missing", parameter="epsilon").describe("--epsilon")
+        >>> InvalidInputError("is missing", "epsilon").describe("--epsilon")
         '--epsilon is missing'
         """
         if subject is None:

@@ -62,7 +62,7 @@ class Declaration:
         """Check the keywords, before the class checks their values."""
         for name, value in values.items():
             if name not in cls.__dataclass_fields__:  # type: ignore[attr-defined]
-                raise InvalidInputError(cls.explain_unknown(name), parameter=name, value=value)
+                raise InvalidInputError(cls.explain_unknown(name), name, value)
         return super().__new__(cls)
 
     @classmethod
@@ -118,9 +118,7 @@ class Category(Declaration):
         if isinstance(self.values, range):
             codes = self.values
             if codes.step != 1 or not 2 <= codes.stop - codes.start <= 2**62:
-                raise InvalidInputError(
-                    "must be a range of two codes or more in steps of 1", parameter="values", value=codes
-                )
+                raise InvalidInputError("must be a range of two codes or more in steps of 1", "values", codes)
             return
         object.__setattr__(self, "values", self.domain.levels)
 
@@ -138,8 +136,8 @@ class Category(Declaration):
             raise InvalidInputError(
                 "are too many to be listed: with a private n, the option expected_false (such as 1) "
                 "publishes only those that stand out",
-                parameter="values",
-                value=self.values,
+                "values",
+                self.values,
             )
         return Domain(self.values, self.other, self.missing)
 
@@ -224,22 +222,20 @@ class Number(Declaration):
         object.__setattr__(self, "low", _whole(low))
         object.__setattr__(self, "high", _whole(high))
         if self.outside not in ("clip", OWN_BIN):
-            raise InvalidInputError("must be one of: clip, bin", parameter="outside", value=self.outside)
+            raise InvalidInputError("must be one of: clip, bin", "outside", self.outside)
         if self.missing is not None and self.missing not in (EXCLUDE, OWN_BIN):
             if isinstance(self.missing, bool) or not isinstance(self.missing, numbers.Real):
                 raise InvalidInputError(
-                    "must be a number, 'exclude' or 'bin': this column holds numbers",
-                    parameter="missing",
-                    value=self.missing,
+                    "must be a number, 'exclude' or 'bin': this column holds numbers", "missing", self.missing
                 )
             if not low <= float(self.missing) <= high:
                 raise InvalidInputError(
-                    f"must lie within the bounds {low:g} to {high:g}", parameter="missing", value=self.missing
+                    f"must lie within the bounds {low:g} to {high:g}", "missing", self.missing
                 )
         if self.bins is not None and isinstance(self.bins, numbers.Real):
             count = as_positive(self.bins, "bins")
             if not 2 <= count <= MAX_BINS:
-                raise InvalidInputError(f"must be from 2 to {MAX_BINS:,}", parameter="bins", value=self.bins)
+                raise InvalidInputError(f"must be from 2 to {MAX_BINS:,}", "bins", self.bins)
             object.__setattr__(self, "bins", count)
         elif self.bins is not None:
             object.__setattr__(self, "bins", _edges(self.bins))
@@ -247,12 +243,12 @@ class Number(Declaration):
             atoms = tuple(sorted(float(value) for value in self.atoms))
         except (TypeError, ValueError):
             raise InvalidInputError(
-                "must be numbers, such as values that many records share", parameter="atoms", value=self.atoms
+                "must be numbers, such as values that many records share", "atoms", self.atoms
             ) from None
         if any(not low <= atom <= high for atom in atoms) or (self.whole and any(a % 1 for a in atoms)):
             kind = "whole numbers " if self.whole else ""
             raise InvalidInputError(
-                f"must be {kind}within the bounds {low:g} to {high:g}", parameter="atoms", value=self.atoms
+                f"must be {kind}within the bounds {low:g} to {high:g}", "atoms", self.atoms
             )
         object.__setattr__(self, "atoms", tuple(map(_whole, atoms)))
 
@@ -284,8 +280,8 @@ class Number(Declaration):
         if missing is not None and missing not in (EXCLUDE, OWN_BIN):
             raise InvalidInputError(
                 ": in bins missing values are left out ('exclude') or have a bin of their own ('bin')",
-                parameter="missing",
-                value=missing,
+                "missing",
+                missing,
             )
         edges, points = self.edges(fine), set[float]()
         if fine and self.atoms:
@@ -378,9 +374,7 @@ class Weight(Declaration):
         _check_texts(label=self.label)
         valid = isinstance(self.most, numbers.Real) and not isinstance(self.most, bool)
         if not valid or not 0 < float(self.most) < math.inf:
-            raise InvalidInputError(
-                "must be the largest weight that enters, such as 4", parameter="most", value=self.most
-            )
+            raise InvalidInputError("must be the largest weight that enters, such as 4", "most", self.most)
         object.__setattr__(self, "most", _whole(float(self.most)))
 
     def __repr__(self) -> str:
@@ -458,8 +452,8 @@ class Schema(Declaration):
             raise InvalidInputError(
                 "must map column names to their declarations, such as "
                 "{'smoker': ['no', 'yes'], 'age': (18, 95)}",
-                parameter="columns",
-                value=self.columns,
+                "columns",
+                self.columns,
             )
         if "" in self.columns:
             raise InvalidInputError(
@@ -478,13 +472,9 @@ class Schema(Declaration):
             low, high = as_bounds(self.expected_n, "the number of records", 0, "expected_n")
             object.__setattr__(self, "expected_n", (low, high))
         if self.strata is not None and not self.column(self.strata, "strata").public:
-            raise InvalidInputError(
-                "must be declared as public, or be left out",
-                parameter="strata",
-                value=self.strata,
-            )
+            raise InvalidInputError("must be declared as public, or be left out", "strata", self.strata)
         if not isinstance(self.cluster, str | None):
-            raise InvalidInputError("must be the name of a column", parameter="cluster", value=self.cluster)
+            raise InvalidInputError("must be the name of a column", "cluster", self.cluster)
         weights = [name for name, declaration in declared.items() if isinstance(declaration, Weight)]
         if len(weights) > 1:
             raise InvalidInputError(
@@ -507,14 +497,14 @@ class Schema(Declaration):
         if self.person is None:
             return
         if not isinstance(self.person, str):
-            raise InvalidInputError("must be the name of a column", parameter="person", value=self.person)
+            raise InvalidInputError("must be the name of a column", "person", self.person)
         object.__setattr__(self, "per_person", as_positive(self.per_person, "per_person"))
         if self.n is None:
             raise InvalidInputError(
                 "needs n: a private number of records protects single records; declare n, or bring the data "
                 "to one record per person first",
-                parameter="person",
-                value=self.person,
+                "person",
+                self.person,
             )
         if not self.strict:
             raise InvalidInputError(
@@ -525,8 +515,8 @@ class Schema(Declaration):
             raise InvalidInputError(
                 "needs a declared n, the public number of records after the bound: read from the data, it "
                 "would reveal how many records a person has",
-                parameter="per_person",
-                value=self.per_person,
+                "per_person",
+                self.per_person,
             )
 
     def _check_sizes(self) -> None:
@@ -543,8 +533,8 @@ class Schema(Declaration):
             else:
                 raise InvalidInputError(
                     "must give the number of records in each group of a public column, by its name",
-                    parameter="sizes",
-                    value=self.sizes,
+                    "sizes",
+                    self.sizes,
                 )
         group_sizes = {}
         for column, by_group in sizes.items():
@@ -568,7 +558,7 @@ class Schema(Declaration):
             raise InvalidInputError("sizes= publishes how many records there are: declare n too")
         for column, counts in group_sizes.items():
             if min(counts.values()) < 0:
-                raise InvalidInputError("must be 0 or more", parameter="sizes", value=self.sizes)
+                raise InvalidInputError("must be 0 or more", "sizes", self.sizes)
             if isinstance(self.n, int) and sum(counts.values()) != self.n:
                 raise InvalidInputError(
                     f"sizes of {column!r} add up to {sum(counts.values())}, but n={self.n}: "
@@ -646,7 +636,7 @@ class Schema(Declaration):
             )
         if name not in self.columns:
             raise InvalidInputError(
-                f"is not declared in the schema{nearest(name, self.columns)}", parameter=parameter, value=name
+                f"is not declared in the schema{nearest(name, self.columns)}", parameter, name
             )
         column: Column = self.columns[name]
         return column
@@ -676,7 +666,7 @@ class Schema(Declaration):
         """
         names = [name for name, column in self if not isinstance(column, Weight)]
         if len(names) != 1:
-            raise InvalidInputError(f": say which column: {', '.join(names)}", parameter=parameter)
+            raise InvalidInputError(f": say which column: {', '.join(names)}", parameter)
         return names[0]
 
     def category(self, name: str, parameter: str = "column") -> Category:
@@ -709,13 +699,11 @@ class Schema(Declaration):
             raise InvalidInputError(
                 f"is declared as numbers from {column.low:g} to {column.high:g}; declare it as a category, "
                 "with its values",
-                parameter=parameter,
-                value=name,
+                parameter,
+                name,
             )
         if isinstance(column, Weight):
-            raise InvalidInputError(
-                "is declared as a weight; name a category", parameter=parameter, value=name
-            )
+            raise InvalidInputError("is declared as a weight; name a category", parameter, name)
         return column
 
     def number(self, name: str, parameter: str = "column") -> Number:
@@ -748,8 +736,8 @@ class Schema(Declaration):
             what = "a category" if isinstance(column, Category) else "a weight"
             raise InvalidInputError(
                 f"is declared as {what}, not as numbers; declare its bounds, such as 0 and 100",
-                parameter=parameter,
-                value=name,
+                parameter,
+                name,
             )
         return column
 
@@ -1178,13 +1166,13 @@ def _from_mapping(declaration: Mapping[str, Any], name: str) -> Column:
 
 def _check_flag(value: Any, name: str) -> None:
     if not isinstance(value, bool):
-        raise InvalidInputError("must be true or false", parameter=name, value=value)
+        raise InvalidInputError("must be true or false", name, value)
 
 
 def _check_texts(**texts: Any) -> None:
     for name, value in texts.items():
         if value is not None and not isinstance(value, str):
-            raise InvalidInputError("must be a text", parameter=name, value=value)
+            raise InvalidInputError("must be a text", name, value)
 
 
 def _edges(bins: Any) -> tuple[float, ...]:
@@ -1194,13 +1182,11 @@ def _edges(bins: Any) -> tuple[float, ...]:
         edges = tuple(_whole(float(edge)) for edge in bins)
     except (TypeError, ValueError):
         raise InvalidInputError(
-            "must be a number of bins, or edges in increasing order", parameter="bins", value=bins
+            "must be a number of bins, or edges in increasing order", "bins", bins
         ) from None
     if len(edges) < 3 or any(not a < b for a, b in pairwise(edges)):
         raise InvalidInputError(
-            "must be at least three edges in increasing order, such as (0, 18, 65)",
-            parameter="bins",
-            value=bins,
+            "must be at least three edges in increasing order, such as (0, 18, 65)", "bins", bins
         )
     return edges
 

@@ -147,9 +147,8 @@ def _types(connection: sa.Connection, source: Any, columns: Columns) -> list[Any
     oids = connection.execute(sa.select(*kinds).select_from(nothing).limit(1)).one()
     found = connection.execute(
         sa.text(
-            "SELECT t.oid, CASE WHEN t.typcategory IN ('S', 'E') THEN 'text' "
-            "ELSE coalesce(b.typname, t.typname) END FROM pg_catalog.pg_type t "
-            "LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype"
+            "SELECT t.oid, CASE WHEN t.typcategory IN ('S', 'E') THEN 'text' ELSE coalesce(b.typname, "
+            "t.typname) END FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype"
         )
     )
     names = {int(oid): str(name) for oid, name in found}

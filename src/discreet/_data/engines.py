@@ -605,9 +605,7 @@ def choose(
     if column is None or column not in names:
         raise no_column(names, column) if column is None or unknown is None else unknown(names, column)
     if list(names).count(column) > 1:
-        raise InvalidInputError(
-            "is the name of more than one column; rename them", parameter="column", value=column
-        )
+        raise InvalidInputError("is the name of more than one column; rename them", "column", column)
     return column
 
 
@@ -616,9 +614,7 @@ def no_column(names: Sequence[Any], column: str | None) -> InvalidInputError:
     if column is None:
         return InvalidInputError(f"column is missing; name one of: {listing}")
     return InvalidInputError(
-        f"does not exist; {nearest(names, column)}The columns are: {listing}",
-        parameter="column",
-        value=column,
+        f"does not exist; {nearest(names, column)}The columns are: {listing}", "column", column
     )
 
 

@@ -502,8 +502,8 @@ def no_field(names: Sequence[str], column: str) -> InvalidInputError:
     return InvalidInputError(
         f"does not exist; {nearest(names, column)}The first line, which must name the "
         f"columns, has {len(names)}; they are withheld because that line may be a record",
-        parameter="column",
-        value=column,
+        "column",
+        column,
     )
 
 

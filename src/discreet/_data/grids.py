@@ -121,27 +121,23 @@ class Grid(Numbers):
 
     def __init__(self, bounds: Any, steps: int | None, integers: bool, missing: Any) -> None:
         if isinstance(bounds, str | bytes) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-            raise InvalidInputError(
-                "must be a pair (lowest, highest) of public numbers", parameter="bounds", value=bounds
-            )
+            raise InvalidInputError("must be a pair (lowest, highest) of public numbers", "bounds", bounds)
         low, high = (_exact(bound, "bounds", bounds) for bound in bounds)
         self.low, self.high = float(low), float(high)
         self.width = self.high - self.low
         if not 0 < self.width < math.inf:
-            raise InvalidInputError(
-                ": the lowest value must be smaller than the highest", parameter="bounds", value=bounds
-            )
+            raise InvalidInputError(": the lowest value must be smaller than the highest", "bounds", bounds)
         self.bounds = (low, high)
         self.reach = (self.low, self.high)
         self.integers = integers
         if integers:
             if low.denominator != 1 or high.denominator != 1 or max(abs(low), abs(high)) > 2**52:
                 raise InvalidInputError(
-                    "must be whole numbers up to 2**52 for integers=True", parameter="bounds", value=bounds
+                    "must be whole numbers up to 2**52 for integers=True", "bounds", bounds
                 )
             if steps is not None:
                 raise InvalidInputError(
-                    "cannot be used with integers=True, where each step is 1", parameter="steps", value=steps
+                    "cannot be used with integers=True, where each step is 1", "steps", steps
                 )
             self.steps = int(high - low)
         else:
@@ -155,9 +151,7 @@ class Grid(Numbers):
         if missing is not None:
             value = _exact(missing, "missing", missing)
             if not low <= value <= high or (integers and value.denominator != 1):
-                raise InvalidInputError(
-                    f"must be a value within bounds={bounds!r}", parameter="missing", value=missing
-                )
+                raise InvalidInputError(f"must be a value within bounds={bounds!r}", "missing", missing)
             self.missing_code = self.place(float(value))
 
     def place(self, number: float) -> int:
@@ -212,9 +206,7 @@ class Bins(Numbers):
     def __init__(self, edges: Any, outside: str | None, missing: str | None) -> None:
         if isinstance(edges, str | bytes | set | frozenset) or not isinstance(edges, Iterable):
             raise InvalidInputError(
-                "must be numbers in increasing order, such as (0, 18, 65, 120)",
-                parameter="edges",
-                value=edges,
+                "must be numbers in increasing order, such as (0, 18, 65, 120)", "edges", edges
             )
         edges = tuple(map(as_plain, edges))
         try:
@@ -222,18 +214,14 @@ class Bins(Numbers):
                 raise TypeError
             self.edges = tuple(map(float, edges))
         except (TypeError, OverflowError):
-            raise InvalidInputError(
-                "must be numbers, each a finite double or ±inf", parameter="edges", value=edges
-            ) from None
+            raise InvalidInputError("must be numbers, each a finite double or ±inf", "edges", edges) from None
         # As doubles, since that is what records are compared with; NaN is no edge.
         if len(edges) < 3 or not all(a < b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise InvalidInputError(
-                "must be at least three numbers in increasing order", parameter="edges", value=edges
-            )
+            raise InvalidInputError("must be at least three numbers in increasing order", "edges", edges)
         if outside not in (None, "clip", "level"):
-            raise InvalidInputError("must be None, 'clip' or 'level'", parameter="outside", value=outside)
+            raise InvalidInputError("must be None, 'clip' or 'level'", "outside", outside)
         if missing not in (None, "level", EXCLUDE):
-            raise InvalidInputError("must be None, 'level' or 'exclude'", parameter="missing", value=missing)
+            raise InvalidInputError("must be None, 'level' or 'exclude'", "missing", missing)
         self.drops_missing = missing == EXCLUDE
         finite = [edge for edge in self.edges if math.isfinite(edge)]
         self.reach = (finite[0], finite[-1])
@@ -281,12 +269,10 @@ def _exact(number: Any, name: str, shown: Any) -> Fraction:
     """A declared number exactly: a float means the decimal number that it prints as."""
     number = as_plain(number)
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
-        raise InvalidInputError("must be finite numbers, declared and public", parameter=name, value=shown)
+        raise InvalidInputError("must be finite numbers, declared and public", name, shown)
     try:
         if math.isfinite(number):
             return Fraction(str(number) if isinstance(number, float) else cast("Any", number))
     except OverflowError:
         pass
-    raise InvalidInputError(
-        "must be finite doubles; no bound is read from the data", parameter=name, value=shown
-    )
+    raise InvalidInputError("must be finite doubles; no bound is read from the data", name, shown)

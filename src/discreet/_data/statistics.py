@@ -217,8 +217,8 @@ class Contribution:
                 "needs n=NUMBER, the public number of records after the "
                 "bound: read from the data, it would reveal how many records a person has. With per_person=1 "
                 "it is the number of people and need not be declared",
-                parameter="per_person",
-                value=self.per_person,
+                "per_person",
+                self.per_person,
             )
 
     def levels(self, domain: Domain) -> Coder:
@@ -238,7 +238,7 @@ class Contribution:
         for name, value in (("column", column), ("person", self.person)):
             if value is not None:
                 raise InvalidInputError(
-                    "is for tables and files; these data are one column already", parameter=name, value=value
+                    "is for tables and files; these data are one column already", name, value
                 )
 
     def check_total(self, counts: tuple[int, ...]) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ class LogUniform:
             return cls(low, high)
         except (TypeError, ValueError, InvalidInputError):
             raise InvalidInputError(
-                "must be two numbers, 0 < low < high, such as (100, 1e6)", parameter=name, value=pair
+                "must be two numbers, 0 < low < high, such as (100, 1e6)", name, pair
             ) from None
 
 

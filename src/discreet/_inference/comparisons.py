@@ -35,9 +35,7 @@ class Shares:
     def _pair(self, level: Any, between: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         pair = tuple(between)
         if len(pair) != 2:
-            raise InvalidInputError(
-                "must name two groups, as in between=('A', 'B')", parameter="between", value=between
-            )
+            raise InvalidInputError("must name two groups, as in between=('A', 'B')", "between", between)
         if self.given is None:
             raise InvalidInputError("a comparison between groups needs shares(..., given=...)")
         return self._at(level, pair[0]), self._at(level, pair[1])

@@ -199,9 +199,7 @@ def noisy_counts(
         levels, values = tuple(values) if levels is None else levels, list(values.values())
     elif isinstance(values, str | Path):
         raise InvalidInputError(
-            "is a file: name the column that holds the values, column=…",
-            parameter="values",
-            value=str(values),
+            "is a file: name the column that holds the values, column=…", "values", str(values)
         )
     array = as_values(values, gaps=True)
     distribution = as_noise(noise, table)
@@ -226,9 +224,7 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
         return _of_opendp(noise)
     if isinstance(noise, str) or not isinstance(noise, Sequence) or len(noise) != 2:
         raise InvalidInputError(
-            "must be a pair such as ('discrete-laplace', 4.0), or a measurement of OpenDP",
-            parameter="noise",
-            value=noise,
+            "must be a pair such as ('discrete-laplace', 4.0), or a measurement of OpenDP", "noise", noise
         )
     name, amount = noise
     kind, unit = _NAMES[as_choice(name, _NAMES, "noise")]
@@ -294,8 +290,7 @@ def _of_opendp(measurement: Any) -> noises.Noise:
     else:
         raise InvalidInputError(
             f"the privacy loss of the measurement for one record cannot be computed ({problem}); give its "
-            "scale, as in "
-            "noise=('discrete-laplace', scale)"
+            "scale, as in noise=('discrete-laplace', scale)"
         )
     if not (math.isfinite(loss) and loss > 0):
         raise InvalidInputError(f"the measurement has loss {loss} for one record, so it adds no noise")
@@ -314,8 +309,8 @@ def _round(distribution: noises.Noise, rounded: Any) -> noises.Noise:
         raise InvalidInputError(
             ": values rounded to other than whole numbers are not modelled; "
             "ask the publisher for the unrounded ones",
-            parameter="rounded",
-            value=rounded,
+            "rounded",
+            rounded,
         )
     if distribution.integer:
         return distribution
@@ -333,9 +328,7 @@ def _censor(
             low = -math.inf if first is None else float(first)
             high = math.inf if second is None else float(second)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInputError(
-                "must be a number, or two such as (0, 100)", parameter="clamped", value=clamped
-            ) from None
+            raise InvalidInputError("must be a number, or two such as (0, 100)", "clamped", clamped) from None
     gaps = np.isnan(values)
     if below is not None:
         try:
@@ -343,9 +336,7 @@ def _censor(
             if not math.isfinite(edge):
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInputError(
-                "must be a number, such as 10", parameter="suppressed_below", value=below
-            ) from None
+            raise InvalidInputError("must be a number, such as 10", "suppressed_below", below) from None
         low = max(low, math.ceil(edge) - 1 if distribution.integer else edge)
         if np.any(values[~gaps] < edge):
             raise InvalidInputError(

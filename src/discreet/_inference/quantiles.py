@@ -68,25 +68,19 @@ class Bins:
         if len(edges) < 2 or not np.isfinite(edges).all():
             raise InvalidInputError(
                 "must be at least two finite numbers: an open bin does not bound its values",
-                parameter="edges",
-                value=self.edges,
+                "edges",
+                self.edges,
             )
         if not (np.diff(edges) > 0).all():
-            raise InvalidInputError(
-                "must increase, as in (0, 18, 65, 120)", parameter="edges", value=self.edges
-            )
+            raise InvalidInputError("must increase, as in (0, 18, 65, 120)", "edges", self.edges)
         if any(not edges[0] <= atom <= edges[-1] for atom in self.atoms) or len(set(self.atoms)) < len(
             self.atoms
         ):
             raise InvalidInputError(
-                "must be different values between the first and last edge",
-                parameter="atoms",
-                value=self.atoms,
+                "must be different values between the first and last edge", "atoms", self.atoms
             )
         if self.whole and any(float(atom) != math.floor(atom) for atom in self.atoms):
-            raise InvalidInputError(
-                "must be whole numbers, as the values are", parameter="atoms", value=self.atoms
-            )
+            raise InvalidInputError("must be whole numbers, as the values are", "atoms", self.atoms)
 
     @classmethod
     def over(
@@ -244,9 +238,7 @@ class BinnedDistribution:
         """Return the values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
         points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
         if not ((points > 0) & (points < 1)).all():
-            raise InvalidInputError(
-                "must be between 0 and 1, such as 0.25, 0.5, 0.75", parameter="probs", value=probs
-            )
+            raise InvalidInputError("must be between 0 and 1, such as 0.25, 0.5, 0.75", "probs", probs)
         return Quantiles(self, points, tuple(f"{100 * p:g} % quantile" for p in points), inverse=True)
 
     def cdf(self, values: npt.ArrayLike) -> Quantiles:

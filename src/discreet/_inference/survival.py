@@ -186,7 +186,7 @@ class SurvivalDraws:
         end = edges[-1] if until is None else float(until)
         if not edges[0] < end <= edges[-1]:
             raise InvalidInputError(
-                f"must lie above {edges[0]:g} and at most at {edges[-1]:g}", parameter="until", value=until
+                f"must lie above {edges[0]:g} and at most at {edges[-1]:g}", "until", until
             )
         ends = np.concatenate([np.ones((*self.curves.shape[:2], 1)), self.curves], axis=-1)
         part = np.clip((end - edges[:-1]) / np.diff(edges), 0, 1)

@@ -49,15 +49,13 @@ class Noise(ABC):
         try:
             scale = np.asarray(self.scale, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidInputError(
-                "must be a number, or one for each cell", parameter="scale", value=self.scale
-            ) from None
+            raise InvalidInputError("must be a number, or one for each cell", "scale", self.scale) from None
         if scale.ndim > 1 or not np.all(np.isfinite(scale) & (scale > 0)):
             raise InvalidInputError(
                 "must be positive and finite, one number or one for each cell; counts "
                 "that were published without noise are not a private release",
-                parameter="scale",
-                value=self.scale,
+                "scale",
+                self.scale,
             )
         object.__setattr__(self, "scale", scale)
 
@@ -405,9 +403,7 @@ class Clamped(_Wrapped):
                 f"{self.noise.name} noise cannot be clamped: its cells are not independent"
             )
         if not self.lower < self.upper:
-            raise InvalidInputError(
-                f"must be below upper={self.upper!r}", parameter="lower", value=self.lower
-            )
+            raise InvalidInputError(f"must be below upper={self.upper!r}", "lower", self.lower)
 
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
         z, x, scale = np.broadcast_arrays(z, x, scale)

@@ -53,7 +53,7 @@ def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> li
     """
     exact = Fraction(variance)
     if exact <= 0:
-        raise InvalidInputError("must be positive", parameter="variance", value=variance)
+        raise InvalidInputError("must be positive", "variance", variance)
     words = _words(size, source)
     negative, heads = words & np.uint64(1), words >> np.uint64(1)
     candidates, certain = _candidates(float(exact), heads)

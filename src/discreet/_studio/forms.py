@@ -382,9 +382,7 @@ def _numbers(value: Any) -> Iterator[float]:
 def check_question(question: Question, schema: Schema) -> Request:
     """Return the question under its schema, checked against the limits of this page; no data are opened."""
     if question.epsilon is None:
-        raise InvalidInputError(
-            "is missing: say how much of the budget this release may spend", parameter="epsilon"
-        )
+        raise InvalidInputError("is missing: say how much of the budget this release may spend", "epsilon")
     epsilon, records = check_epsilon(question.epsilon), schema.per_person or 1
     if epsilon / records < MIN_EPSILON:
         raise TooLargeError(
@@ -452,13 +450,11 @@ def check_prior(prior: Sequence[float], label: str = "Prior") -> None:
 def check_epsilon(given: Any) -> Fraction:
     """Return ε, or refuse one for which a page would not answer in seconds."""
     if len(str(given)) > 40:
-        raise InvalidInputError("must be a number such as 0.5 or 1/2", parameter="epsilon")
+        raise InvalidInputError("must be a number such as 0.5 or 1/2", "epsilon")
     epsilon = as_epsilon(given)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise InvalidInputError(
-            f": ε must be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}",
-            parameter="epsilon",
-            value=given,
+            f": ε must be between {float(MIN_EPSILON):g} and {float(MAX_EPSILON):g}", "epsilon", given
         )
     return epsilon
 
@@ -472,9 +468,7 @@ def check_size(question: Question, request: Request, size: Any) -> None:
         raise TooLargeError(f"n={n:,}: at most {MAX_N:,} records here")
     delta = question.delta
     if delta is not None and not MIN_DELTA <= as_epsilon(delta, "delta") * n < 1:
-        raise InvalidInputError(
-            "must be below 1/n and at least 1e-15/n, such as 1e-6", parameter="delta", value=delta
-        )
+        raise InvalidInputError("must be below 1/n and at least 1e-15/n, such as 1e-6", "delta", delta)
     if not isinstance(request, CountRequest) or request.mechanism in ("auto", automatic()):
         return
     if request.k > MAX_CHOSEN_LEVELS or n > MAX_CHOSEN_N:

@@ -177,9 +177,7 @@ class NetworkRelease(Answer):
     def _known_places(self, given: Mapping[str, Any] | None, name: str) -> dict[str, IntArray]:
         """Return the positions of the values that each column may have: one value, or several in a list."""
         if given is not None and not isinstance(given, Mapping):
-            raise InvalidInputError(
-                "must map columns to levels, such as {'sex': 'f'}", parameter=name, value=given
-            )
+            raise InvalidInputError("must map columns to levels, such as {'sex': 'f'}", name, given)
         places = {}
         for column, levels in (given or {}).items():
             wanted = list(levels) if isinstance(levels, list | tuple | set | frozenset) else [levels]

@@ -448,8 +448,8 @@ class Release(Bridged, Answer):
             raise InvalidInputError(
                 "must be one of the two columns of a table; this one has: "
                 f"{', '.join(self._axes())}; use shares(outcome, given=...)",
-                parameter="given",
-                value=given,
+                "given",
+                given,
             )
         return others[0]
 
@@ -491,9 +491,7 @@ class Release(Bridged, Answer):
         as_choice(percent, ("row", "column", "total"), "percent")
         down = next(iter(axes)) if rows is None else rows
         if down not in axes:
-            raise InvalidInputError(
-                f"is not in this table; it has: {', '.join(axes)}", parameter="rows", value=rows
-            )
+            raise InvalidInputError(f"is not in this table; it has: {', '.join(axes)}", "rows", rows)
         (across,) = set(axes) - {down}
         aware = self.posterior_or_none()
         plug_in = [self.plug_in.marginal(i).mean() for i in range(len(self.levels))]

@@ -245,7 +245,7 @@ class SurvivalAnswer(Answer):
         place = np.flatnonzero(np.isclose(self._usual.times, time))
         if not len(place):
             times = ", ".join(f"{t:g}" for t in self._usual.times)
-            raise InvalidInputError(f"must be one of: {times}", parameter="time", value=time)
+            raise InvalidInputError(f"must be one of: {times}", "time", time)
         names = [group or "all" for group in self.groups]
         return self._compare(self._usual.curves[..., place[0]], names, level)
 

@@ -709,5 +709,5 @@ def check_cells(cells: int, diagonal: bool) -> None:
         raise InvalidInputError(
             f"has {cells} cells; with weights at most {MOST_CELLS[diagonal]}"
             + ("" if diagonal else " where there are strata or clusters"),
-            parameter="columns",
+            "columns",
         )

@@ -282,7 +282,7 @@ def as_draws(size: int, numbers: int) -> int:
     """
     draws = as_integer(size, "size")
     if draws < 0:
-        raise InvalidInputError("must not be negative", parameter="size", value=size)
+        raise InvalidInputError("must not be negative", "size", size)
     if draws * numbers > _MAX_DRAWN_NUMBERS:
         raise TooLargeError(
             f"{draws:.3g} draws of {numbers} numbers are more than memory holds; ask for at most "

@@ -188,9 +188,7 @@ class _Conjugate(ABC):
         try:
             first = alpha[index]
         except (IndexError, TypeError):
-            raise InvalidInputError(
-                f"must be between 0 and {len(alpha) - 1}", parameter="index", value=index
-            ) from None
+            raise InvalidInputError(f"must be between 0 and {len(alpha) - 1}", "index", index) from None
         position = index % len(alpha)
         return Beta(first, math.fsum(alpha[:position] + alpha[position + 1 :]), plug_in=self.plug_in)
 

@@ -93,7 +93,7 @@ class Gamma(Distribution):
             value = float(as_exact(getattr(self, name), name))
             if not 0 < value <= 1e300:
                 raise InvalidInputError(
-                    "of a Gamma must be positive, at most 1e300", parameter=name, value=getattr(self, name)
+                    "of a Gamma must be positive, at most 1e300", name, getattr(self, name)
                 )
             object.__setattr__(self, name, value)
 

@@ -155,7 +155,7 @@ class MixtureLikelihood:
         if array.shape[-1] != self.k:
             raise InvalidInputError(
                 f"must have {self.k} entries on the last axis, one for each of {self.names}",
-                parameter="parameters",
-                value=array.shape,
+                "parameters",
+                array.shape,
             )
         return array

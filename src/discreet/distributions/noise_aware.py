@@ -248,7 +248,7 @@ class UncertainShares(ABC):
             If there is no such level.
         """
         if not isinstance(index, int | np.integer) or not -self.k <= index < self.k:
-            raise InvalidInputError(f"must be between 0 and {self.k - 1}", parameter="index", value=index)
+            raise InvalidInputError(f"must be between 0 and {self.k - 1}", "index", index)
         weight, a, s = np.concatenate([part.flat() for part in self.parts(self.inverse[[index]])], axis=1)
         is_large = weight > 1e-14 * weight.max()
         return BetaMixture(weight[is_large] / weight[is_large].sum(), a[is_large], (a + s)[is_large])

@@ -45,7 +45,7 @@ def as_sigma(sigma: Any) -> float:
         number = math.nan
     if not 1e-150 < number < 1e150:
         raise InvalidInputError(
-            "must be positive: the known standard deviation of one record", parameter="sigma", value=sigma
+            "must be positive: the known standard deviation of one record", "sigma", sigma
         )
     return number
 
@@ -77,9 +77,7 @@ class Normal(Distribution):
             object.__setattr__(self, name, float(as_exact(getattr(self, name), name)))
         if not 1e-150 < self.scale < 1e150:
             raise InvalidInputError(
-                "of a Normal must be positive: it is a standard deviation",
-                parameter="scale",
-                value=self.scale,
+                "of a Normal must be positive: it is a standard deviation", "scale", self.scale
             )
 
     @property

@@ -93,9 +93,7 @@ VERSION = len(MIGRATIONS)
 def parse(address: str | os.PathLike[str]) -> sa.URL:
     """``sqlite:///file``, a plain path, or ``postgresql://…`` as a URL with the driver that we use."""
     if not isinstance(address, str | os.PathLike):
-        raise InvalidInputError(
-            "must be a path or text such as 'sqlite:///ledger.db'", parameter="url", value=address
-        )
+        raise InvalidInputError("must be a path or text such as 'sqlite:///ledger.db'", "url", address)
     text = os.fspath(address)
     if not text:
         raise InvalidInputError(
@@ -111,9 +109,7 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
     if backend == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise InvalidInputError(
-                "names no file, and a ledger must be kept in one: write sqlite:///l.db",
-                parameter="url",
-                value=text,
+                "names no file, and a ledger must be kept in one: write sqlite:///l.db", "url", text
             )
         if url.query:
             raise InvalidInputError(

@@ -307,9 +307,7 @@ class Ledger:
 
     def __init__(self, url: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
         if not 0 < timeout < 10**6:
-            raise InvalidInputError(
-                "must be a positive number of seconds", parameter="timeout", value=timeout
-            )
+            raise InvalidInputError("must be a positive number of seconds", "timeout", timeout)
         self._store = Store(url, timeout)
 
     def __repr__(self) -> str:
@@ -395,9 +393,7 @@ class Ledger:
         related = as_relation(relation)
         if related is Relation.REPLACE_NEARBY:
             raise InvalidInputError(
-                "is no longer offered; ledgers that hold it can still be read",
-                parameter="relation",
-                value=str(related),
+                "is no longer offered; ledgers that hold it can still be read", "relation", str(related)
             )
         scope, zero = (related, as_unit(unit, related)), cap.zero()
         attempts: set[str] = set()
@@ -408,9 +404,7 @@ class Ledger:
                 attempts.add(_append(connection, name, "create", State(scope, cap, zero, zero)).hash)
             elif there.hash not in attempts:
                 raise InvalidInputError(
-                    f"exists already with the cap {there.cap}; use set_cap to change that",
-                    parameter="dataset",
-                    value=name,
+                    f"exists already with the cap {there.cap}; use set_cap to change that", "dataset", name
                 )
 
         self._run(_insert, write=True, create=True)
@@ -1012,9 +1006,7 @@ def _as_name(value: str, name: str) -> str:
     if isinstance(value, str) and 0 < len(value) <= 200 and value == value.strip() and value.isprintable():
         return value
     raise InvalidInputError(
-        "must be text of 1 to 200 printable characters without white space at its ends",
-        parameter=name,
-        value=value,
+        "must be text of 1 to 200 printable characters without white space at its ends", name, value
     )
 
 

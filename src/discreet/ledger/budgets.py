@@ -89,9 +89,7 @@ class Budget:
         amounts = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
         cap = cls(**{name: as_epsilon(value, name) for name, value in amounts.items() if value is not None})
         if cap.delta is not None and cap.delta >= 1:
-            raise InvalidInputError(
-                "must be below 1; a usual choice is far below 1/n: 1e-6", parameter="delta", value=delta
-            )
+            raise InvalidInputError("must be below 1; a usual choice is far below 1/n: 1e-6", "delta", delta)
         return cap
 
     @property

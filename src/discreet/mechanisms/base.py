@@ -85,9 +85,7 @@ class Mechanism(ABC):
         if not _is_prior(self.prior):
             object.__setattr__(self, "prior", as_prior(self.prior))
             if min(self.prior) < MIN_PRIOR:
-                raise InvalidInputError(
-                    f": a parameter must be at least {MIN_PRIOR:g}", parameter="prior", value=self.prior
-                )
+                raise InvalidInputError(f": a parameter must be at least {MIN_PRIOR:g}", "prior", self.prior)
 
     def _check_parameters(self) -> None:
         if type(self.n) is not int or self.n < 1:
@@ -411,7 +409,7 @@ class Mechanism(ABC):
         ((5, 3), {60})
         """
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-            raise InvalidInputError("must be a whole number, at least 0", parameter="size", value=size)
+            raise InvalidInputError("must be a whole number, at least 0", "size", size)
         if self.n > MAX_SIMULATED_N:
             raise TooLargeError(f"simulate works up to n = 2**53, not {self.n}; draw works at any n")
         self.check_size()

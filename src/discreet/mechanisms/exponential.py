@@ -363,9 +363,7 @@ class Calibrated(ScoredMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.calibration not in ("theorem", "exact"):
-            raise InvalidInputError(
-                "must be 'theorem' or 'exact'", parameter="calibration", value=self.calibration
-            )
+            raise InvalidInputError("must be 'theorem' or 'exact'", "calibration", self.calibration)
 
     @property
     def theorem(self) -> float:
@@ -528,8 +526,8 @@ class Exponential(Calibrated):
             if self.score not in SCORES:
                 raise InvalidInputError(
                     f"is neither a known score nor a function{nearest(self.score, SCORES)}",
-                    parameter="score",
-                    value=self.score,
+                    "score",
+                    self.score,
                 )
         else:
             object.__setattr__(self, "score", self._as_table(self.score))
@@ -542,17 +540,13 @@ class Exponential(Calibrated):
                 object.__setattr__(self, "family", family)
                 object.__setattr__(self, "prior", self.prior.parameters)
         if self.family not in ("dirichlet", "poisson", "gaussian"):
-            raise InvalidInputError(
-                "must be 'dirichlet', 'poisson' or 'gaussian'", parameter="family", value=self.family
-            )
+            raise InvalidInputError("must be 'dirichlet', 'poisson' or 'gaussian'", "family", self.family)
         if self.family == "dirichlet":
             self._refuse("bounds", "steps", "sigma")
             super()._check_prior()
             return
         if not isinstance(self.prior, Sequence) or len(self.prior) != 2:
-            raise InvalidInputError(
-                f": family={self.family!r} takes two parameters", parameter="prior", value=self.prior
-            )
+            raise InvalidInputError(f": family={self.family!r} takes two parameters", "prior", self.prior)
         prior = Gamma(*self.prior) if self.family == "poisson" else Normal(*self.prior)
         object.__setattr__(self, "prior", prior.parameters)
         low, high = as_bounds(self.bounds, "bounds")
@@ -560,7 +554,7 @@ class Exponential(Calibrated):
             self._refuse("steps", "sigma")
             if low != 0 or high != int(high):
                 raise InvalidInputError(
-                    "must be (0, largest count) for family='poisson'", parameter="bounds", value=self.bounds
+                    "must be (0, largest count) for family='poisson'", "bounds", self.bounds
                 )
         else:
             object.__setattr__(self, "sigma", as_sigma(self.sigma))
@@ -571,7 +565,7 @@ class Exponential(Calibrated):
         for name in names:
             if getattr(self, name) is not None:
                 raise InvalidInputError(
-                    f"is not an option of family={self.family!r}", parameter=name, value=getattr(self, name)
+                    f"is not an option of family={self.family!r}", name, getattr(self, name)
                 )
 
     @cached_property
@@ -604,9 +598,8 @@ class Exponential(Calibrated):
     def _most_datasets(self, most: int) -> int:
         if (size := self.candidates.size) > most:
             raise TooLargeError(
-                f"n={self.n}: this score needs a table of all pairs of datasets: at most {most:,} "
-                f"datasets, not {size:,}. Take score='hellinger' or 'l1', or fewer records, levels or "
-                "steps"
+                f"n={self.n}: this score needs a table of all pairs of datasets: at most {most:,} datasets, "
+                f"not {size:,}. Take score='hellinger' or 'l1', or fewer records, levels or steps"
             )
         return size
 

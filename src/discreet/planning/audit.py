@@ -124,7 +124,7 @@ class Audit:
         0.0
         """
         if not epsilon >= 0:
-            raise InvalidInputError("must be at least 0", parameter="epsilon", value=epsilon)
+            raise InvalidInputError("must be at least 0", "epsilon", epsilon)
         return self._delta(float(epsilon))
 
     def profile(self, points: int = 41) -> tuple[FloatArray, FloatArray]:
@@ -457,7 +457,7 @@ def audit_sampler(
     """
     as_probability(false_alarm_rate, "false_alarm_rate", "1e-6")
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1000:
-        raise InvalidInputError("must be a whole number, at least 1000", parameter="draws", value=draws)
+        raise InvalidInputError("must be a whole number, at least 1000", "draws", draws)
     n, k = mechanism.n, mechanism.k
     point = tuple(int(c) for c in counts) if counts is not None else _spread(n, k)
     extra = {} if mechanism.guarantee.is_private else {"acknowledge_not_private": True}

@@ -339,8 +339,8 @@ class _Solver:
                 raise InvalidInputError(
                     f"cannot be reached with n={n}: without privacy the interval of {name!r} is already "
                     f"± {shown:.3g}{points}; more precision needs more records",
-                    parameter="within",
-                    value=within,
+                    "within",
+                    within,
                 )
             following = min(round_digits(epsilon * Fraction(factor)), Fraction(MAX_EPSILON))
             return None if following == epsilon else self.at(n, following)
@@ -406,8 +406,8 @@ class _Solver:
             raise InvalidInputError(
                 f"was not reached by the plans tried, the last at n={plan.n} and epsilon={plan.epsilon:.3g}; "
                 "plan with these to see the widths there",
-                parameter="within",
-                value=within,
+                "within",
+                within,
             )
         return replace(best, within=wanted)
 

@@ -110,7 +110,7 @@ def plan_public(
     model = as_family(family, options)
     size, number = as_size(n), as_integer(public, "public")
     if number < 0:
-        raise InvalidInputError("must not be negative", parameter="public", value=public)
+        raise InvalidInputError("must not be negative", "public", public)
     prior_eta, record = model.natural(model.prior(prior)), _record(model, typical)
 
     def sampler(method: str, public_records: int, records: int = size) -> PosteriorSampler:

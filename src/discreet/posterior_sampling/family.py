@@ -588,9 +588,7 @@ class Family(ABC):
         if nearby is not None:  # of 0.2, which could protect records against others near by alone
             low, high = cast(NumberFamily, built).record_bounds
             if not 0 < as_exact(nearby, "nearby") <= Fraction(high) - Fraction(low):
-                raise InvalidInputError(
-                    "must be positive, at most the width of the bounds", parameter="nearby", value=nearby
-                )
+                raise InvalidInputError("must be positive, at most the width of the bounds", "nearby", nearby)
             keep(built, nearby=float(nearby))
         return built
 
@@ -612,7 +610,7 @@ class NumberFamily(Family):
         low, high = bounds = as_bounds(self.bounds, self.bounds_of, self.least)
         whole = self.records == "counts"
         if whole and not (low.is_integer() and high.is_integer()):
-            raise InvalidInputError("of counts must be whole numbers", parameter="bounds", value=self.bounds)
+            raise InvalidInputError("of counts must be whole numbers", "bounds", self.bounds)
         keep(self, bounds=bounds)
 
     def _sufficient_statistic(
@@ -988,7 +986,7 @@ def of_two(kind: type[Kind], parameters: Any, expected: str) -> Kind:
     try:
         first, second = parameters
     except (TypeError, ValueError):
-        raise InvalidInputError(f"must be {expected}", parameter="prior", value=parameters) from None
+        raise InvalidInputError(f"must be {expected}", "prior", parameters) from None
     return kind(first, second)  # type: ignore[call-arg]
 
 

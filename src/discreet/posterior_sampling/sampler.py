@@ -271,9 +271,7 @@ class PosteriorSampler:
         """
         number = as_integer(leaked, "leaked")
         if not 0 < number < self.n:
-            raise InvalidInputError(
-                f"must be between 1 and n − 1 = {self.n - 1}", parameter="leaked", value=leaked
-            )
+            raise InvalidInputError(f"must be between 1 and n − 1 = {self.n - 1}", "leaked", leaked)
         if self.guarantee.relation is Relation.REPLACE_PERSON:
             raise InvalidInputError("after_breach needs a guarantee for single records: leave per_person out")
         curve = self.family.curve(self._eta(statistic, number), self.n - number, Fraction(self.r))
@@ -358,8 +356,8 @@ def posterior_sampler(
         raise InvalidInputError(
             "with order: group privacy bounds no Rényi divergence of the family "
             f"{model.name!r}; give delta instead",
-            parameter="per_person",
-            value=per_person,
+            "per_person",
+            per_person,
         )
     r, m = _scalings(name, _loss, target)
     curve, eta = _loss(r, m), start(model, distribution, m)
@@ -470,9 +468,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
         FAMILIES.check_made(family.name)
         nearby = getattr(family, "nearby", None)
         if nearby is not None:
-            raise InvalidInputError(
-                "is no longer offered; only its documents are read", parameter="nearby", value=nearby
-            )
+            raise InvalidInputError("is no longer offered; only its documents are read", "nearby", nearby)
         return family
     cls: type[Family] = FAMILIES[family]
     allowed = {option_field.name for option_field in fields(cls) if option_field.init}

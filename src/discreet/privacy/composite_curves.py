@@ -30,7 +30,7 @@ _TAIL_DELTA = 1e-13  # where what is counted as an infinite loss may decide
 
 def _as_count(value: int, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError("must be a whole number, at least 1", parameter=name, value=value)
+        raise InvalidInputError("must be a whole number, at least 1", name, value)
 
 
 class _Derived(Curve):

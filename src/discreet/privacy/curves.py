@@ -277,7 +277,7 @@ class Curve(ABC):
         """
         epsilon = float(epsilon)
         if not (epsilon >= 0 and math.isfinite(epsilon)):
-            raise InvalidInputError("must be a finite number, at least 0", parameter="epsilon", value=epsilon)
+            raise InvalidInputError("must be a finite number, at least 0", "epsilon", epsilon)
         return min(1.0, self.profile(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
@@ -423,9 +423,7 @@ def as_order(order: float) -> float:
     2.0
     """
     if not 1 <= (value := as_float(order)) < math.inf:
-        raise InvalidInputError(
-            "must be a finite number, at least 1, such as 10", parameter="order", value=order
-        )
+        raise InvalidInputError("must be a finite number, at least 1, such as 10", "order", order)
     return value
 
 
@@ -455,7 +453,7 @@ def as_delta(delta: Any, name: str = "delta") -> float:
     1e-06
     """
     if not 0 <= (value := as_float(delta)) < 1:
-        raise InvalidInputError("must be a probability below 1, such as 1e-6", parameter=name, value=delta)
+        raise InvalidInputError("must be a probability below 1, such as 1e-6", name, delta)
     return value
 
 
@@ -484,7 +482,7 @@ def as_probability(delta: EpsilonLike) -> Fraction:
     """
     exact = Fraction(0) if delta == 0 else as_epsilon(delta, "delta")
     if exact >= 1:
-        raise InvalidInputError("must be a probability below 1, such as 1e-6", parameter="delta", value=delta)
+        raise InvalidInputError("must be a probability below 1, such as 1e-6", "delta", delta)
     return exact
 
 

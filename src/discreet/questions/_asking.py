@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from discreet._data import is_database, of_columns
 from discreet._data import source_label as source_label
 from discreet._data.files import is_files
+from discreet._declarations import as_epsilon
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
 from discreet.errors import DataError, InvalidInputError, PrivacyWarning, warn
@@ -48,14 +49,13 @@ def acknowledge_large_delta() -> Iterator[None]:
 
 def cautions(question: Question, request: Request) -> tuple[str, ...]:
     """Return what the curator should know before it is asked, as far as the declaration tells."""
-    if question.epsilon is None or question.exact_epsilon <= LARGE_EPSILON:
+    if question.epsilon is None or (epsilon := as_epsilon(question.epsilon)) <= LARGE_EPSILON:
         return request.cautions
-    large = amount(question.exact_epsilon)
+    large = amount(epsilon)
     return (
         *request.cautions,
-        f"epsilon={large} protects very little: the odds of any statement about a person may "
-        "change by a factor "
-        f"of e^{large}; a usual choice is between 0.1 and 3",
+        f"epsilon={large} protects very little: the odds of any statement about a person may change by a "
+        f"factor of e^{large}; a usual choice is between 0.1 and 3",
     )
 
 
@@ -141,7 +141,7 @@ class BoundQuestion:
             warn(caution, PrivacyWarning)
         if not isinstance(charge, Charge | None):
             raise InvalidInputError(
-                "must be a discreet.Charge of a ledger, a dataset and an id", parameter="charge", value=charge
+                "must be a discreet.Charge of a ledger, a dataset and an id", "charge", charge
             )
         if charge is None:
             return self._make().with_labels(self.schema.columns)
@@ -187,15 +187,15 @@ def check_delta(guarantee: Guarantee, n: Any) -> None:
         raise InvalidInputError(
             f"is at least 1/n = {amount(Fraction(1, n))}: publishing one record chosen at random would "
             f"satisfy it. Choose delta far below 1/n; {hint}",
-            parameter="delta",
-            value=float(delta),
+            "delta",
+            float(delta),
         )
     if delta > LARGEST_DELTA:
         raise InvalidInputError(
             f"is above {amount(LARGEST_DELTA)}: with that probability anything may be published. Choose it "
             f"far below one over the number of records, such as 1e-6; {hint}",
-            parameter="delta",
-            value=float(delta),
+            "delta",
+            float(delta),
         )
 
 
@@ -205,8 +205,7 @@ def warn_uncounted() -> None:
     if not _warned_uncounted:
         _warned_uncounted = True
         warn(
-            "no ledger keeps count of what this call spends: pass "
-            "charge=discreet.Charge(ledger, dataset, id), or "
-            "ask through a discreet.Study",
+            "no ledger keeps count of what this call spends: pass charge=discreet.Charge(ledger, dataset, "
+            "id), or ask through a discreet.Study",
             PrivacyWarning,
         )

@@ -39,7 +39,7 @@ from discreet.privacy.composition import parallel
 from discreet.privacy.guarantee import Guarantee
 from discreet.questions._request import PricedRequest, Request
 from discreet.questions._text import plain
-from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
+from discreet.questions.widths import POINTS, Guess, PlannedWidth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,15 +119,13 @@ class CountRequest(Request):
                 name for name, candidate in MECHANISMS.items() if self.relation in candidate.relations
             )
             n = "a private n" if self.hides_size else "a public n"
-            raise InvalidInputError(
-                f"cannot be used with {n}; these can: {suitable}", parameter="mechanism", value=chosen
-            )
+            raise InvalidInputError(f"cannot be used with {n}; these can: {suitable}", "mechanism", chosen)
         if self.leaves_out and not mechanism_class.leaves_out:
             suitable = ", ".join(name for name, candidate in MECHANISMS.items() if candidate.leaves_out)
             raise InvalidInputError(
                 f"cannot be used with values that are left out where n is public; these can: {suitable}",
-                parameter="mechanism",
-                value=chosen,
+                "mechanism",
+                chosen,
             )
 
     def _parts(self, n: int, epsilon: Fraction) -> tuple[str, dict[str, Any]]:
@@ -157,7 +155,7 @@ class CountRequest(Request):
             built, output, self.domain, guarantee, axes, self.expected_total, column, self.strength
         )
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
@@ -279,7 +277,7 @@ class TableCounts(WholeCountRequest):
     def read(self, data: Any) -> tuple[int, ...]:
         return self.flatten(contingency(data, self.domains, **self.reading))
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Independent columns, whose first values have a share of ``typical``, or of a half."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
@@ -365,16 +363,14 @@ class GroupCounts(CountRequest):
 
     def __post_init__(self) -> None:
         if self.outcome == self.by:
-            raise InvalidInputError(
-                f"must be a column other than {self.outcome!r}", parameter="by", value=self.by
-            )
+            raise InvalidInputError(f"must be a column other than {self.outcome!r}", "by", self.by)
         groups = self.schema.category(self.by, "by")
         if not groups.public and not self.hides_size:
             raise InvalidInputError(
                 "is private, and with a public n a replaced record may change its group: ask for the table "
                 f"of {self.outcome!r} and {self.by!r}, or declare the column as public",
-                parameter="by",
-                value=self.by,
+                "by",
+                self.by,
             )
         if self.schema.person is not None:
             raise InvalidInputError(
@@ -480,4 +476,4 @@ def check_mechanism(mechanism: Any) -> None:
     """Refuse a mechanism that is not known."""
     if mechanism != "auto" and mechanism not in MECHANISMS:
         known = nearest(str(mechanism), ("auto", *MECHANISMS))
-        raise InvalidInputError(f"is unknown{known}", parameter="mechanism", value=mechanism)
+        raise InvalidInputError(f"is unknown{known}", "mechanism", mechanism)

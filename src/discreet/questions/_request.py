@@ -16,7 +16,7 @@ from discreet._declarations import Relation
 from discreet._documents.answer import Answer
 from discreet.errors import InvalidInputError
 from discreet.privacy.guarantee import Guarantee
-from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
+from discreet.questions.widths import Guess, PlannedWidth
 from discreet.schema import Schema
 
 
@@ -46,7 +46,7 @@ class Request(ABC):
         """Whether the number of records is private."""
         return self.schema.hides_size
 
-    @property
+    @cached_property
     def relation(self) -> Relation:
         """Which pairs of data the answer protects."""
         return Relation.ADD_REMOVE if self.hides_size else Relation.REPLACE_ONE
@@ -68,7 +68,7 @@ class Request(ABC):
     def bind(self, size: Any) -> PricedRequest:
         """Return the guarantee for data of this public size, and what makes the answer."""
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of an answer about n simulated records, for plans; no data are opened."""
         raise InvalidInputError(
             "no width can be planned for a question of this kind; in a split give it epsilon or weight; "

@@ -18,7 +18,7 @@ from discreet.errors import InvalidInputError
 from discreet.mechanisms.discovery import Discovery
 from discreet.mechanisms.sparse import Sparse
 from discreet.questions._request import PricedRequest, Request
-from discreet.questions.widths import NO_GUESS, RECORDS, Guess, PlannedWidth
+from discreet.questions.widths import RECORDS, Guess, PlannedWidth
 
 _TYPICAL_SHARE, _MOST_SIMULATED = 0.01, 1000
 """The share of a value that stands out, unless another is guessed; and how many such values are simulated."""
@@ -105,7 +105,7 @@ class SparseCounts(SelectedRequest):
         other, codes = self.schema.category(self.column).other, self.codes
         code = None if other is None else as_integer(other, "other")
         if code is not None and codes is not None and code not in codes:
-            raise InvalidInputError(f"is not one of the codes {codes!r}", parameter="other", value=other)
+            raise InvalidInputError(f"is not one of the codes {codes!r}", "other", other)
         return code
 
     @cached_property
@@ -119,9 +119,7 @@ class SparseCounts(SelectedRequest):
         if self.codes is not None:
             missing = self.schema.missing(self.column)
             if missing not in (None, EXCLUDE):
-                raise InvalidInputError(
-                    ": among codes missing values are left out", parameter="missing", value=missing
-                )
+                raise InvalidInputError(": among codes missing values are left out", "missing", missing)
             _ = self.other_code
         _ = self.sparse.threshold
 
@@ -144,7 +142,7 @@ class SparseCounts(SelectedRequest):
 
         return PricedRequest(mechanism.guarantee, make)
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """The records of a value with ``typical`` of them."""
         mechanism, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
         notes = guess.notes(left)

@@ -33,7 +33,7 @@ from discreet.answers.weighted import (
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import largest_gaussian
 from discreet.questions._request import PricedRequest, SumsRequest
-from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
+from discreet.questions.widths import POINTS, Guess, PlannedWidth
 from discreet.schema import OWN_BIN, Weight
 
 _TYPICAL = Fraction(1, 4)
@@ -71,21 +71,19 @@ class WeightedRequest(SumsRequest):
                 "must be the column of person= too: the variance between clusters needs the total of each "
                 "cluster squared, which has a bound only where the cluster is what is protected; say "
                 f"person={schema.cluster!r} and per_person=, the most records of a cluster",
-                parameter="cluster",
-                value=schema.cluster,
+                "cluster",
+                schema.cluster,
             )
         if schema.strata is not None and schema.hides_size:
             raise InvalidInputError(
                 "needs a public number of records: the size of each stratum is a part of the estimate; "
                 "declare n",
-                parameter="strata",
-                value=schema.strata,
+                "strata",
+                schema.strata,
             )
         if schema.strata is not None and schema.person is not None and schema.cluster is None:
             raise InvalidInputError(
-                "cannot be used with person= alone: name that column as cluster= too",
-                parameter="strata",
-                value=schema.strata,
+                "cannot be used with person= alone: name that column as cluster= too", "strata", schema.strata
             )
         used = (*self.columns, *filter(None, [self.by]))
         if schema.weight in used or len(set(used)) < len(used):
@@ -211,7 +209,7 @@ class WeightedRequest(SumsRequest):
         delta = Fraction(0) if self.delta is None else as_target_delta(self.delta, "leave delta out")
         return guarantee_of(self.noise, described, delta)
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths for simulated records, whose weights are spread evenly up to half of the most.
 
         Parameters

@@ -310,7 +310,7 @@ class Question(Declaration, ABC):
         fields_by_name = {field.name: field for field in cls.parameters()}
         for name, field in fields_by_name.items():
             if field.required and name not in values:
-                raise InvalidInputError(f"is missing{_such_as(field)}", parameter=f"{prefix}{name}")
+                raise InvalidInputError(f"is missing{_such_as(field)}", f"{prefix}{name}")
         try:
             return cls(**values)
         except InvalidInputError as error:
@@ -346,7 +346,7 @@ class Question(Declaration, ABC):
             if text.strip() and not field.python:
                 values[field.name] = field.form.read(text, field.option)
             elif field.required:
-                raise InvalidInputError(f"is missing{_such_as(field)}", parameter=field.name)
+                raise InvalidInputError(f"is missing{_such_as(field)}", field.name)
         return cls(**values)
 
     @classmethod

@@ -234,7 +234,7 @@ class PosteriorDraw(Request):
         if self.model.name == "beta":
             return (1.0, 1.0)
         raise InvalidInputError(
-            f"is missing: give the parameters of the prior of family {self.model.name!r}", parameter="prior"
+            f"is missing: give the parameters of the prior of family {self.model.name!r}", "prior"
         )
 
     @cached_property
@@ -246,9 +246,7 @@ class PosteriorDraw(Request):
         if not isinstance(family, str):
             return as_family(family, self.options_of(None))
         if family not in FAMILIES:
-            raise InvalidInputError(
-                f"is unknown{nearest(family, FAMILIES)}", parameter="family", value=family
-            )
+            raise InvalidInputError(f"is unknown{nearest(family, FAMILIES)}", "family", family)
         family_fields = {field.name for field in fields(FAMILIES[family]) if field.init}
         family_options = self.options_of(family_fields)
         if "bounds" in family_fields and isinstance(declared, Number):
@@ -276,7 +274,7 @@ class PosteriorDraw(Request):
         for name in family_options:
             if allowed is not None and name not in allowed:
                 raise InvalidInputError(
-                    f": {name!r} is unknown{nearest(name, {*allowed, *_COMMON_OPTIONS})}", parameter="options"
+                    f": {name!r} is unknown{nearest(name, {*allowed, *_COMMON_OPTIONS})}", "options"
                 )
         return family_options
 
@@ -489,7 +487,7 @@ class LogisticDraw(Request):
         allowed = (*_COMMON_OPTIONS, *LOGISTIC_OPTIONS)
         for name in options:
             if name not in allowed:
-                raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", parameter="options")
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", "options")
         norm = options.get("norm_bound")
         return PrivateLogisticRegression(
             epsilon=asked.epsilon,

@@ -16,7 +16,7 @@ from discreet.questions._counts import sizes_caution
 from discreet.questions._request import PricedRequest, Request, SumsRequest
 from discreet.questions._text import TEXT, optional, parameter
 from discreet.questions.base import Question
-from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
+from discreet.questions.widths import Guess, PlannedWidth
 from discreet.regression.means import MeanDesign
 from discreet.schema import OWN_BIN, Schema
 
@@ -173,7 +173,7 @@ class MeanSums(SumsRequest):
             )
         return sums, total
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of a mean of simulated records.
 
         The values lie around the middle of the bounds; their standard deviation is ``guess.typical`` or a
@@ -203,7 +203,7 @@ class MeanSums(SumsRequest):
         --------
         >>> from discreet import Schema
         >>> request = Mean("age", epsilon=1).request(Schema({"age": (0, 120)}))
-        >>> planned = request.simulate(2000, 0.95, seed=0)
+        >>> planned = request.simulate(2000, 0.95, seed=0, guess=Guess())
         >>> planned.names, planned.unit
         (('mean of age',), 'age')
         """

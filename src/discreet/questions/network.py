@@ -72,16 +72,14 @@ class Network(Question):
                 "must map columns to their parents, such as "
                 "{'income': ('sex',)}; "
                 'in a study file parents = {income = ["sex"]}',
-                parameter="parents",
-                value=self.parents,
+                "parents",
+                self.parents,
             )
         graph: dict[str, tuple[str, ...]] = {}
         for column, declared in self.parents.items():
             parents = (declared,) if isinstance(declared, str) else declared
             if not isinstance(parents, Iterable) or not all(isinstance(name, str) for name in parents):
-                raise InvalidInputError(
-                    "must be names of columns", parameter=f"parents[{column!r}]", value=declared
-                )
+                raise InvalidInputError("must be names of columns", f"parents[{column!r}]", declared)
             parents = tuple(parents)
             if len(set(parents)) < len(parents):
                 raise InvalidInputError(f"parents: {column!r} has a parent twice: {', '.join(parents)}")

@@ -93,7 +93,7 @@ class Proportions(Question):
         check_mechanism(self.mechanism)
         for name in self.options or {}:
             if name not in (allowed := {*mechanism_options(self.mechanism), EXPECTED_FALSE}):
-                raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", parameter="options")
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, allowed)}", "options")
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
         """Return the counted columns, and the column of groups if there is one.
@@ -169,8 +169,8 @@ class Proportions(Question):
                 raise InvalidInputError(
                     "is declared as numbers from 0 to 1: for the two values 0 and 1 declare a category with "
                     "these values; for shares of bins declare the bins",
-                    parameter="columns",
-                    value=first,
+                    "columns",
+                    first,
                 )
             return ColumnCounts(column=first, **arguments)  # type: ignore[arg-type]
         if isinstance(declared, Category) and declared.discovers:
@@ -195,5 +195,5 @@ def _names(columns: Any) -> tuple[str, ...]:
         shown = "an empty text" if isinstance(wrong, str) else f"a {type(wrong).__name__}"
         raise InvalidInputError(f"columns must be names of columns, such as 'smoker', 'sex', not {shown}")
     if len(set(names)) < len(names):
-        raise InvalidInputError("names a column twice", parameter="columns", value=columns)
+        raise InvalidInputError("names a column twice", "columns", columns)
     return names

@@ -19,7 +19,7 @@ from discreet.questions._counts import ColumnCounts, CountRequest, DerivedReques
 from discreet.questions._request import Request, refuse_weight
 from discreet.questions._text import SERIES, TEXT, optional, parameter
 from discreet.questions.base import Question
-from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
+from discreet.questions.widths import Guess, PlannedWidth
 from discreet.schema import Number, Schema
 
 QUARTILES = (0.25, 0.5, 0.75)
@@ -66,9 +66,7 @@ class Quantiles(Question):
         except (TypeError, ValueError):
             probs = ()
         if not probs or not all(0 < p < 1 for p in probs):
-            raise InvalidInputError(
-                "must be between 0 and 1, such as 0.25, 0.5, 0.75", parameter="probs", value=self.probs
-            )
+            raise InvalidInputError("must be between 0 and 1, such as 0.25, 0.5, 0.75", "probs", self.probs)
         if len(probs) > MOST_PROBS:
             raise TooLargeError(f"at most {MOST_PROBS} quantiles are computed together, not {len(probs):,}")
         object.__setattr__(self, "probs", probs)
@@ -154,7 +152,7 @@ class QuantileCounts(DerivedRequest):
     number: Number
     probs: tuple[float, ...]
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of quantiles of simulated records.
 
         The values lie around the middle of the bounds; their standard deviation is ``guess.typical`` or a

@@ -14,7 +14,7 @@ from discreet.errors import InvalidInputError
 from discreet.questions._request import PricedRequest, Request, SumsRequest
 from discreet.questions._text import LIMITS, OPTIONS, TEXT, optional, parameter
 from discreet.questions.base import Question
-from discreet.questions.widths import NO_GUESS, Guess, PlannedWidth
+from discreet.questions.widths import Guess, PlannedWidth
 from discreet.regression._newton.design import formula_columns
 from discreet.regression._newton.fit import Regression, regression
 from discreet.regression._rehearsal import simulate_fit
@@ -72,14 +72,12 @@ class Regress(Question):
         as_choice(self.family, FAMILIES, "family")
         for name, value in (self.options or {}).items():
             if name != "errors":
-                raise InvalidInputError(
-                    f": {name!r} is unknown{nearest(name, ('errors',))}", parameter="options"
-                )
+                raise InvalidInputError(f": {name!r} is unknown{nearest(name, ('errors',))}", "options")
             if value != "robust":
-                raise InvalidInputError(": errors must be 'robust', or be left out", parameter="options")
+                raise InvalidInputError(": errors must be 'robust', or be left out", "options")
             if self.family != "gaussian":
                 raise InvalidInputError(
-                    ": robust errors are for the gaussian family; leave them out", parameter="options"
+                    ": robust errors are for the gaussian family; leave them out", "options"
                 )
 
     @property
@@ -134,8 +132,8 @@ class Regress(Question):
             raise InvalidInputError(
                 "is not used by regressions, whose intervals would then be too narrow: leave it out where "
                 "records of a cluster are no more alike than others",
-                parameter="cluster",
-                value=schema.cluster,
+                "cluster",
+                schema.cluster,
             )
         return RegressionSums(schema=schema, question=self)
 
@@ -154,9 +152,7 @@ class RegressionSums(SumsRequest):
         """The model, its rows and its noise."""
         asked, schema = self.question, self.schema
         if asked.delta is None:
-            raise InvalidInputError(
-                "is missing: a regression needs a δ far below 1/n, such as 1e-6", parameter="delta"
-            )
+            raise InvalidInputError("is missing: a regression needs a δ far below 1/n, such as 1e-6", "delta")
         bounds, levels, missing = {}, {}, {}
         for name in asked.columns_used(schema):
             declared, rule = schema.column(name, "formula"), schema.missing(name)
@@ -212,7 +208,7 @@ class RegressionSums(SumsRequest):
         """
         return data
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of coefficients for simulated records.
 
         The columns are spread evenly over their bounds and do not explain the response.

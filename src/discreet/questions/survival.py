@@ -19,7 +19,7 @@ from discreet.questions._counts import DerivedRequest, TableCounts
 from discreet.questions._request import Request, refuse_weight
 from discreet.questions._text import SERIES, TEXT, optional, parameter
 from discreet.questions.base import Question
-from discreet.questions.widths import NO_GUESS, POINTS, Guess, PlannedWidth
+from discreet.questions.widths import POINTS, Guess, PlannedWidth
 from discreet.schema import OWN_BIN, Schema
 
 _BINS_WITHOUT_N = 20
@@ -69,9 +69,7 @@ class Survival(Question):
             bins = ()
         if not bins or (len(bins) == 1 and (bins[0] < 2 or bins[0] % 1)) or len(bins) == 2:
             raise InvalidInputError(
-                "must be a number of bins, 2 or more, or at least three edges",
-                parameter="bins",
-                value=self.bins,
+                "must be a number of bins, 2 or more, or at least three edges", "bins", self.bins
             )
         object.__setattr__(self, "bins", bins)
 
@@ -118,21 +116,17 @@ class Survival(Question):
             raise InvalidInputError("delta= cannot be used with survival: its guarantee is pure ε")
         number = schema.number(self.time, "time")
         if number.low < 0:
-            raise InvalidInputError(
-                "must be a column of numbers from 0 on", parameter="time", value=self.time
-            )
+            raise InvalidInputError("must be a column of numbers from 0 on", "time", self.time)
         if OWN_BIN in (number.outside, number.missing):
             raise InvalidInputError(
                 "has a bin of its own for missing or outside values: survival needs missing='exclude' and "
                 "outside='clip'",
-                parameter="time",
-                value=self.time,
+                "time",
+                self.time,
             )
         if len(schema.category(self.event, "event").values) != 2:
             raise InvalidInputError(
-                "must be a column of two values: censored first, then the event",
-                parameter="event",
-                value=self.event,
+                "must be a column of two values: censored first, then the event", "event", self.event
             )
         counts = SurvivalTable(
             schema=schema,
@@ -158,7 +152,7 @@ def _time_bins(question: Survival, schema: Schema) -> Bins:
         edges = replace(number, bins=bins or _BINS_WITHOUT_N).edges()
         chosen = Bins(tuple(map(float, edges)), (), number.whole)
     if len(chosen) != len(chosen.edges) - 1 or len(chosen) < 2:
-        raise InvalidInputError("must hold a whole number each", parameter="bins", value=chosen.edges)
+        raise InvalidInputError("must hold a whole number each", "bins", chosen.edges)
     check_bins(len(chosen) * groups)
     return chosen
 
@@ -203,7 +197,7 @@ class SurvivalCounts(DerivedRequest):
         bins, asked = self.counts.bins, self.question
         return SurvivalAnswer(asked.time, asked.by, bins.edges, bins.whole, counted, counted.guarantee)
 
-    def simulate(self, n: int, level: float, seed: int, guess: Guess = NO_GUESS) -> PlannedWidth:
+    def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of curves of simulated records: times spread evenly, half of them events.
 
         Parameters

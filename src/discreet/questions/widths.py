@@ -62,22 +62,18 @@ class Guess(Declaration):
 
     def __post_init__(self) -> None:
         if self.typical is not None and not math.isfinite(as_float(self.typical)):
-            raise InvalidInputError("must be a number, such as 0.3", parameter="typical", value=self.typical)
+            raise InvalidInputError("must be a number, such as 0.3", "typical", self.typical)
         if not 0 <= as_float(self.correlation) < 1:
             raise InvalidInputError(
-                "must be at least 0 and below 1, such as 0.3", parameter="correlation", value=self.correlation
+                "must be at least 0 and below 1, such as 0.3", "correlation", self.correlation
             )
         if self.spread is not None and not 0 < as_float(self.spread) < 0.5:
             raise InvalidInputError(
-                "must be between 0 and 0.5, as a fraction of the range",
-                parameter="spread",
-                value=self.spread,
+                "must be between 0 and 0.5, as a fraction of the range", "spread", self.spread
             )
         if self.left_out is not None and not 0 <= as_float(self.left_out) < 1:
             raise InvalidInputError(
-                "must be a share of at least 0 and below 1, such as 0.1",
-                parameter="left_out",
-                value=self.left_out,
+                "must be a share of at least 0 and below 1, such as 0.1", "left_out", self.left_out
             )
         for column, shares in self.shares.items():
             if not all(0 <= share <= 1 for share in shares) or not math.isclose(sum(shares), 1, abs_tol=1e-6):
@@ -136,7 +132,7 @@ class Guess(Declaration):
         deviation = width / 4 if self.typical is None else float(self.typical)
         if not 0 < deviation <= width / 2:
             raise InvalidInputError(
-                "must be a standard deviation that the bounds allow", parameter="typical", value=self.typical
+                "must be a standard deviation that the bounds allow", "typical", self.typical
             )
         return deviation
 
@@ -166,18 +162,13 @@ class Guess(Declaration):
         """
         if self.left_out is not None and not leaves_out:
             raise InvalidInputError(
-                "is about records without a value: declare missing='exclude' too",
-                parameter="left_out",
-                value=self.left_out,
+                "is about records without a value: declare missing='exclude' too", "left_out", self.left_out
             )
         if not regression and (self.correlation or self.spread is not None or self.shares):
             raise InvalidInputError(
                 "correlation, spread and shares are guesses for a regression: leave them out here"
             )
         return (("Guessed share of records without a value", f"{100 * self.missing_rate:g}%"),) * leaves_out
-
-
-NO_GUESS = Guess()
 
 
 class PlannedWidth(NamedTuple):
@@ -290,21 +281,17 @@ def as_within(within: Any, unit: str) -> float:
         value = -1.0
     if parts and parts[2]:
         if unit != POINTS:
-            raise InvalidInputError(
-                f": points are for shares; give a number of {unit}", parameter="within", value=within
-            )
+            raise InvalidInputError(f": points are for shares; give a number of {unit}", "within", within)
         value /= 100
     elif unit == POINTS and 1 <= value < 50:
         value /= 100  # as a share it would be more than all
     if not value > 0 or isinstance(within, bool):
         raise InvalidInputError(
-            "must be a positive number, such as '3 points' for ± 3 points", parameter="within", value=within
+            "must be a positive number, such as '3 points' for ± 3 points", "within", within
         )
     if unit == POINTS and value >= 0.5:
         raise InvalidInputError(
-            ": for a share it must be below 50 points, such as '3 points', 3 or 0.03",
-            parameter="within",
-            value=within,
+            ": for a share it must be below 50 points, such as '3 points', 3 or 0.03", "within", within
         )
     return value
 

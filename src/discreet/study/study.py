@@ -47,7 +47,7 @@ def _check_keys(values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if key not in _STUDY_KEYS:
             hint = f"is unknown to a study{nearest(key, _STUDY_KEYS)}"
-            raise InvalidInputError(hint, parameter=key, value=value)
+            raise InvalidInputError(hint, key, value)
 
 
 @dataclass(frozen=True)
@@ -174,11 +174,7 @@ class Study:
         parameters = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
         limits = {name: value for name, value in parameters.items() if value is not None}
         if isinstance(epsilon, tuple | list | Mapping):
-            raise InvalidInputError(
-                "must be one number; delta is a parameter of its own",
-                parameter="epsilon",
-                value=epsilon,
-            )
+            raise InvalidInputError("must be one number; delta is a parameter of its own", "epsilon", epsilon)
         if limits:
             return Budget.cap(**limits)
         if self.ledger is None:
@@ -188,10 +184,9 @@ class Study:
     def _check(self, account: Account) -> None:
         if account.cap != self.budget:
             raise InvalidInputError(
-                f"the study's budget is {self.budget} but the ledger's cap for "
-                f"{self.dataset!r} is {account.cap}: "
-                "leave epsilon and delta out to join it, or change the cap with ledger.set_cap "
-                "(discreet ledger cap)"
+                f"the study's budget is {self.budget} but the ledger's cap for {self.dataset!r} is "
+                f"{account.cap}: leave epsilon and delta out to join it, or change the cap with "
+                "ledger.set_cap (discreet ledger cap)"
             )
         if account.relation != self.relation:
             raise InvalidInputError(

@@ -251,9 +251,7 @@ class RandomisedResponse(Likelihood):
 
     def __post_init__(self) -> None:
         if not 0 < self.keep < 1:
-            raise InvalidInputError(
-                "must be a probability between 0 and 1", parameter="keep", value=self.keep
-            )
+            raise InvalidInputError("must be a probability between 0 and 1", "keep", self.keep)
         if np.any((self.values < 0) | (self.values != np.floor(self.values))):
             raise InvalidInputError("values must be non-negative whole numbers: they count reports")
         if not isinstance(self.model, Multinomial | PoissonCells):

@@ -170,7 +170,7 @@ class _WithTotal(Model):
     def __post_init__(self) -> None:
         size = as_integer(self.size, "total")
         if size < 0:
-            raise InvalidInputError("must not be negative", parameter="total", value=self.size)
+            raise InvalidInputError("must not be negative", "total", self.size)
         object.__setattr__(self, "size", size)
 
     @property

@@ -74,7 +74,7 @@ class DistributionQuestion(Asked):
             value = NUMBER.read(getattr(self, slider.name), slider.name)
             if not float(slider.least) <= value <= float(slider.most):
                 raise InvalidInputError(
-                    f"must be from {slider.least} to {slider.most} here", parameter=slider.name, value=value
+                    f"must be from {slider.least} to {slider.most} here", slider.name, value
                 )
         if not sum(self.counts):
             raise InvalidInputError("there must be a record: move one of the first two sliders")

@@ -100,9 +100,7 @@ class EHDS(Calibrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < (gamma := as_float(self.gamma)) < math.inf:
-            raise InvalidInputError(
-                "must be positive and finite; 1 is a usual choice", parameter="gamma", value=self.gamma
-            )
+            raise InvalidInputError("must be positive and finite; 1 is a usual choice", "gamma", self.gamma)
         object.__setattr__(self, "gamma", gamma)
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
@@ -252,14 +250,10 @@ class MBeta(ScoredMechanism):
         except InvalidInputError:
             delta = Fraction(0)
         if not 0 < delta < 1:
-            raise InvalidInputError(
-                "must be a number between 0 and 1, such as 1e-6", parameter="delta", value=self.delta
-            )
+            raise InvalidInputError("must be a number between 0 and 1, such as 1e-6", "delta", self.delta)
         object.__setattr__(self, "delta", delta)
         if self.calibration not in ("definition", "exact"):
-            raise InvalidInputError(
-                "must be 'definition' or 'exact'", parameter="calibration", value=self.calibration
-            )
+            raise InvalidInputError("must be 'definition' or 'exact'", "calibration", self.calibration)
 
     @property
     def budget(self) -> float:
@@ -311,9 +305,8 @@ class MBeta(ScoredMechanism):
         budget = largest_scale(lambda b: promise(b) is not None, most=most, least=whole * 2.0**-30)
         if not budget or (guarantee := promise(budget)) is None:
             raise TooLargeError(
-                f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta "
-                "cannot guarantee this within its rounding error; use the lattice mechanism, which has "
-                "none"
+                f"epsilon={self.epsilon}, delta={float(self.delta):g}, n={self.n}, k={self.k}: mbeta cannot "
+                "guarantee this within its rounding error; use the lattice mechanism, which has none"
             )
         return budget, guarantee
 

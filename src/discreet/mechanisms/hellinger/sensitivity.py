@@ -156,7 +156,7 @@ def global_sensitivity(n: int, prior: Sequence[float], sensitivity: str = "tight
             )
         return math.sqrt(1 - math.pi / 4)
     if sensitivity != "tight":
-        raise InvalidInputError("must be 'tight' or 'paper'", parameter="sensitivity", value=sensitivity)
+        raise InvalidInputError("must be 'tight' or 'paper'", "sensitivity", sensitivity)
     if len(alpha) > 2:
         return float(step_distance(*sorted(alpha)[:2]))
     return float(step_distance(alpha, np.array(alpha[::-1]) + float(n - 1)).max())

@@ -787,7 +787,7 @@ class DividedFamily(ShareFamily):
         super().__post_init__()
         keep(self, dimension=as_integer(self.dimension, "dimension"))
         if self.dimension < 2:
-            raise InvalidInputError("must be at least 2", parameter="dimension", value=self.dimension)
+            raise InvalidInputError("must be at least 2", "dimension", self.dimension)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
         """Return the prior, checked.

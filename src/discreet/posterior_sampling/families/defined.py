@@ -114,7 +114,7 @@ class DefinedFamily(NumberFamily):
         for name, pair in (("means", self.means or self.bounds), ("support", self.support)):
             low, high = (float(end) for end in pair)
             if not low < high:
-                raise InvalidInputError("must be (low, high) with low < high", parameter=name, value=pair)
+                raise InvalidInputError("must be (low, high) with low < high", name, pair)
             keep(self, **{name: (low, high)})
         compile_formula(self.statistic, ("x",))
         compile_formula(self.cumulant, ("t",))
@@ -141,16 +141,16 @@ class DefinedFamily(NumberFamily):
         if len(values) != 2 or not values[1] > 0:
             raise InvalidInputError(
                 "must be the mean of S(x) and a positive strength: the number of records it counts as",
-                parameter="prior",
-                value=parameters,
+                "prior",
+                parameters,
             )
         if not self.normalisable(self.natural(values)):
             low, high = self.means or self.bounds
             raise InvalidInputError(
                 f"cannot be normalised: the mean of S(x) must lie inside {low:g} – {high:g}, and A must be "
                 "finite on the support (if exp overflows there, subtract a constant from S)",
-                parameter="prior",
-                value=parameters,
+                "prior",
+                parameters,
             )
         return values
 

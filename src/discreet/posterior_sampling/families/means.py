@@ -373,7 +373,7 @@ class GaussianVector(_MeanFamily):
         radius = float(as_exact(self.radius, "radius"))
         if not radius > 0:
             raise InvalidInputError(
-                "must be positive: records are clipped to this norm", parameter="radius", value=self.radius
+                "must be positive: records are clipped to this norm", "radius", self.radius
             )
         as_positive(self.dimension, "dimension")
         keep(self, radius=radius)
@@ -406,8 +406,8 @@ class GaussianVector(_MeanFamily):
             except (TypeError, ValueError):
                 raise InvalidInputError(
                     f"must be ({self.dimension} means, standard deviation), such as ((0, 0), 1)",
-                    parameter="prior",
-                    value=parameters,
+                    "prior",
+                    parameters,
                 ) from None
             axes = tuple(Normal(mean, scale) for mean in centre)
         if len(axes) != self.dimension or len({axis.scale for axis in axes}) != 1:
@@ -600,8 +600,8 @@ class NormalFamily(NumberFamily):
         if len(values) != 4 or not min(values[1:]) > 0:
             raise InvalidInputError(
                 "must be (mean, strength, shape, rate), the last three positive, such as (0, 1, 2, 2)",
-                parameter="prior",
-                value=parameters,
+                "prior",
+                parameters,
             )
         return values
 

@@ -463,9 +463,7 @@ class GammaTimes(Exponential):
         shape = float(as_exact(self.shape, "shape"))
         if not 1e-6 <= shape <= 1e6:
             raise InvalidInputError(
-                "must be between 1e-6 and 1e6: it is the shape of one record",
-                parameter="shape",
-                value=self.shape,
+                "must be between 1e-6 and 1e6: it is the shape of one record", "shape", self.shape
             )
         keep(self, shape=shape)
 
