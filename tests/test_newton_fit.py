@@ -95,7 +95,7 @@ def test_dispersion_is_one_of_a_poisson_distribution() -> None:
     assert 0.8 < low < 1 < high < 1.2
     assert low < middle < high
     assert fit.dispersion(0.5)[1] > low
-    assert "scatter" not in " ".join(fit.notes)
+    assert "variance of counts" not in " ".join(fit.notes)
     frame["visits"] = 3
     same = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
     assert 0 < same.dispersion()[1] < same.dispersion()[2] < 0.2
@@ -104,7 +104,7 @@ def test_dispersion_is_one_of_a_poisson_distribution() -> None:
     wild = asked("visits ~ age", "poisson").fit(frame, source=SeededEntropy(3))
     middle, low, high = wild.dispersion()
     assert 1.5 < low < 2 < high < 2.5
-    assert f"{middle:.2g} times as much as Poisson ones" in " ".join(wild.notes)
+    assert f"{middle:.2g} times that of a Poisson distribution" in " ".join(wild.notes)
     with pytest.raises(InvalidInputError, match="only Poisson models do"):
         asked("vote ~ age", "binomial").fit(frame, source=SeededEntropy(1)).dispersion()
 
@@ -199,7 +199,7 @@ def test_a_declared_prior_counts_where_data_say_little() -> None:
         frame, source=SeededEntropy(1)
     )
     assert fit.mean()[fit.names.index("age")] == pytest.approx(1.0, abs=0.003)
-    with pytest.raises(InvalidInputError, match="none of the coefficients"):
+    with pytest.raises(InvalidInputError, match="not one of the coefficients"):
         asked("income ~ age", "gaussian", prior={"agee": (0, 1)})
     with pytest.raises(InvalidInputError, match="positive deviation"):
         asked("income ~ age", "gaussian", prior={"age": (0, 0)})
@@ -295,7 +295,7 @@ def test_a_private_fit_has_its_guarantee() -> None:
         ("vote ~ scale(age)", {}, "may learn from the data"),
         ("vote ~ bs(age, df=4)", {}, "declare the knots"),
         ("vote ~ __import__('os').getcwd()", {}, "may learn|cannot be read"),
-        ("vote ~ age.max()", {}, "may learn|cannot stand"),
+        ("vote ~ age.max()", {}, "may learn|not allowed"),
         ("vote ~ I(age * income)", {}, "mixes the columns"),
         ("np.log(vote) ~ age", {}, "left side"),
         ("vote ~ age + shoe", {}, "neither bounds nor values"),

@@ -1,4 +1,4 @@
-"""``python -m discreet`` is the program of the room above all others."""
+"""Run the command line as ``python -m discreet``."""
 
 import runpy
 

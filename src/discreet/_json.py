@@ -73,7 +73,7 @@ def _no_number(name: str) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value to JSON: exact and infinite numbers as text, objects by a method of their own."""
+    """Convert a value to JSON: exact and infinite numbers as text, objects by their ``to_dict``."""
     for way in ("to_json", "to_dict", "tolist"):
         if hasattr(value, way):
             return getattr(value, way)()

@@ -17,7 +17,7 @@ Thing = TypeVar("Thing", bound=type)
 
 
 class Registry:
-    """Things of one sort by their kind; withdrawn kinds can be read but are no longer offered."""
+    """Classes or functions by their kind; withdrawn kinds can be read but are no longer offered."""
 
     def __init__(
         self, what: str, named_by: str, addresses: dict[str, str], withdrawn: dict[str, str] | None = None
@@ -58,7 +58,7 @@ class Registry:
         return self.reader(kind)
 
     def check_made(self, kind: str) -> None:
-        """Raise an error for a kind that can be read but are no longer offered."""
+        """Raise an error for a kind that can be read but is no longer offered."""
         if kind in self._withdrawn:
             raise InvalidInputError(
                 f"{self.what} {kind!r} is no longer offered; documents that hold it can still be read, shown "

@@ -55,7 +55,7 @@ SchemaFile = Annotated[
 
 
 def sentence_of(kind: str) -> str:
-    """Return what a kind of question gives; what ships is known without loading it."""
+    """Return the description of a kind of question; those of the package need no import."""
     return SENTENCES[kind] if kind in SENTENCES else QUESTIONS[kind].sentence
 
 
@@ -68,7 +68,7 @@ class Commands(CommandGroup):
         return [*(kind for kind in QUESTIONS if kind not in others), *others, "plan"]
 
     def get_command(self, context: Any, name: str) -> Any:
-        """Return the command of this name; that of a question is made now."""
+        """Return the command of this name; the command of a question is built on first use."""
         command = super().get_command(context, name)
         if command is None and name in QUESTIONS:
             return _question_command(name, QUESTIONS[name])
@@ -228,7 +228,7 @@ def _question_command(name: str, question: type[Question]) -> Any:
     taken = {parameter.name for parameter in common} | {"file", "schema", "json", "help"}
     if clash := taken & set(written):
         raise InvalidInputError(
-            f"the question {question.kind!r} has a field {min(clash)!r}, but every command has --{min(clash)}"
+            f"the field {min(clash)!r} of {question.kind!r} needs another name: every command has that option"
         )
     listed = (
         _keyword(parameter.name, parameter.annotation, parameter.default)

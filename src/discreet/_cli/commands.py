@@ -393,7 +393,8 @@ def _distribution(
 ) -> None:
     """Show what a mechanism can release for some counts: each candidate, its distance and its probability.
 
-    Beside it stands lshist. It is for looking, with counts of your own: nothing is drawn or private.
+    The mechanism lshist is shown beside it. Use counts of your own: nothing is drawn, and the output is not
+    private.
     """
     from discreet.planning.candidates import candidate_distribution
     from discreet.questions._text import OPTIONS, SERIES, WHOLES

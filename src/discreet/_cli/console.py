@@ -49,7 +49,7 @@ def add_commands(app: typer.Typer, **commands: Callable[..., None]) -> None:
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands whose help cuts no sentence."""
+    """A group of commands whose help shows whole sentences."""
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
         """Every command with what it does."""
@@ -72,7 +72,7 @@ class CommandGroup(TyperGroup):
 
 
 class Format(StrEnum):
-    """What standard input holds."""
+    """The format of the data on standard input."""
 
     CSV = "csv"
     TSV = "tsv"

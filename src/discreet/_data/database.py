@@ -1,4 +1,5 @@
-"""Tables of PostgreSQL and SQLite behind SQLAlchemy: counted there, in the words of narwhals of this room.
+"""Tables of PostgreSQL and SQLite behind SQLAlchemy: counted by the database, through the methods of
+narwhals that this package uses.
 
 :class:`Expr` and :class:`Frame` have the few names of narwhals in which codes, bounds and sums are written,
 and become one statement of SQL. What a record counts as depends on that record alone: text is compared by
@@ -160,7 +161,7 @@ def _types(connection: sa.Connection, source: Any, columns: Columns) -> list[Any
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """An expression of narwhals' words, made SQL for the columns of a frame."""
+    """An expression with methods of narwhals, translated to SQL for the columns of a frame."""
 
     words: ClassVar[Any]
     of: Callable[[Frame], Any]
@@ -183,8 +184,7 @@ class Expr:
     __mod__ = partialmethod(_with, operator.mod)
 
     def __truediv__(self, divisor: float) -> Expr:
-        """The quotient by a positive double; PostgreSQL calls it an error that one is too small to be told
-        from 0."""
+        """The quotient by a positive double; PostgreSQL fails where it underflows to 0."""
         least = sa.literal(divisor * 2.0**-1000, sa.Double)
 
         def quotient(frame: Frame) -> Any:
@@ -348,7 +348,7 @@ class Frame:
         return bool(self.engine.dialect.name == "postgresql")
 
     def exact(self, value: Any) -> Any:
-        """Text that is equal where its bytes are."""
+        """Return text that compares by its bytes."""
         return sa.collate(sa.cast(value, sa.Text), "C" if self.postgres else "BINARY")
 
     def can_hold(self, text: str) -> bool:
@@ -473,7 +473,7 @@ class Frame:
         return self._next(self._query(*(made.label(name) for name, made in plain.items())))
 
     def with_places(self, name: str, value: Expr, wanted: Mapping[Any, int], whole: bool) -> Frame:
-        """A hash join that adds the place of each level, which is in its table once, whatever equals what."""
+        """Add the position of each level by a hash join; the joined table has each level once."""
         storable = {str(level): i for level, i in wanted.items() if whole or self.can_hold(level)}
         given = sa.literal(json.dumps(storable, ensure_ascii=False), sa.Text)
         table = sa.func.json_each(sa.cast(given, sa.JSON) if self.postgres else given)

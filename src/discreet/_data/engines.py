@@ -64,7 +64,7 @@ class EngineTable:
 
     @cached_property
     def words(self) -> Any:
-        """narwhals, or the same words for a database."""
+        """narwhals, or its equivalent for a database."""
         import narwhals
 
         return getattr(self.raw, "words", narwhals)
@@ -85,8 +85,8 @@ def _lookup(frame: Any, name: str, value: nw.Expr, wanted: Mapping[Any, int], dt
     """Return a hash join that adds the codes of levels as a column, or None where comparisons are faster.
 
     A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
-    Polars fails where a level occurs twice, and DuckDB takes a scalar subquery, of which there is
-    one value for each row, whatever equals what.
+    Polars fails where a level occurs twice, and DuckDB takes a scalar subquery, which has one value for each
+    row.
     """
     import narwhals as nw
 
@@ -224,7 +224,8 @@ def cells_of_people(table: EngineTable, most: int) -> dict[Any, dict[tuple[int, 
 
 
 def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> nw.LazyFrame[Any]:
-    """One row per combined code: code and records; with a bound, kept and nobody (of no person) as well.
+    """Return a row for each combined code with its records; with a bound also those kept and those of no
+    person.
 
     ``apart``: a row for each person and code, with the person.
     """
@@ -271,7 +272,7 @@ def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> n
 
 
 def _check_people(rows: Sequence[Sequence[Any]]) -> None:
-    """Columns 1 and 3 are all records and those whose person is missing."""
+    """Refuse records without a person; column 1 counts all records, column 3 those without one."""
     nobody = sum(int(row[3]) for row in rows)
     if nobody:
         total = sum(int(row[1]) for row in rows)
@@ -333,7 +334,7 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
 
 
 def _check_engine(engine: nw.Implementation) -> None:
-    """Others compare text, or read numbers, in ways that nobody has tried."""
+    """Refuse an engine whose comparison of text and reading of numbers is not tested."""
     known = engine.is_pandas_like() or engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()
     if not (known or engine.is_pyspark_connect()):
         raise InvalidInputError(
@@ -408,7 +409,7 @@ def as_table(
 
 
 def compared_exactly(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """Columns whose values an engine takes for equal only where they are: text by its bytes, NaN as null.
+    """Return columns that compare exactly on every engine: text by its bytes, NaN as null.
 
     DuckDB and Spark may compare text by a collation, of the column or of the session, in which *e*, *E* and
     *é* are one. Of a Parquet column DuckDB takes isnan for false from the smallest and the largest number,
@@ -575,7 +576,7 @@ def _decode_dictionary(series: Any) -> Any:
 
 
 def _people(series: Any) -> Any:
-    """Person keys; objects as the number of their first occurrence, where all are text or whole numbers."""
+    """Return person keys; objects, which must be text or whole numbers, are numbered by first occurrence."""
     import numpy as np
 
     if hasattr(series.dtype, "categories"):
@@ -599,7 +600,7 @@ def choose(
     column: str | None,
     unknown: Callable[[Sequence[Any], str], InvalidInputError] | None = None,
 ) -> Any:
-    """The one column that is meant; ``unknown`` says that there is none of that name."""
+    """Return the named column, or the only one; ``unknown`` makes the error where there is no such column."""
     if column is None and len(names) == 1:
         return names[0]
     if column is None or column not in names:

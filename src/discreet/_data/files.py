@@ -120,7 +120,7 @@ class Files:
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:
-        """While the files are read: what goes wrong names them, and quotes nothing of theirs."""
+        """Name the files in errors of this block, without quoting their content."""
         import duckdb
 
         try:
@@ -133,7 +133,7 @@ class Files:
             raise FileError(f"{self.label} cannot be read: {error.strerror}") from None
 
     def _explain(self, failure: DiscreetError) -> DiscreetError:
-        """The error of an engine, said of these files."""
+        """Return the error of an engine with the names of these files."""
         if isinstance(failure, EngineFailure):
             # Text that is not UTF-8 makes some versions of DuckDB fail by an error of their own.
             line = next(filter(None, map(self._line_not_utf8, self.paths)), None)
@@ -169,12 +169,12 @@ class Files:
         return None
 
     def starts(self) -> dict[Path, bytes]:
-        """The first bytes of each file, once they fit its ending."""
+        """Return the first bytes of each file, after checking that they fit its extension."""
         return {path: _start_of(path, self.ending, self.strict) for path in self.paths}
 
     @property
     def is_text(self) -> bool:
-        """Whether they are tables of text fields."""
+        """Whether the fields of the files are text."""
         return "csv" in self.ending or "tsv" in self.ending
 
     def sql_list(self) -> str:
@@ -227,7 +227,9 @@ class Files:
 
 
 def _is_part(path: Path, folder: Path) -> bool:
-    """A data file below a folder; names with a dot or underscore in front are by custom something else."""
+    """Return whether a file below a folder holds data; by convention a name with a leading dot or underscore
+    does not.
+    """
     is_visible = not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     return is_visible and path.name.lower().endswith(FORMATS) and path.is_file()
 
@@ -443,7 +445,8 @@ def _parquet_table(
 
 
 def _same_schema(connection: Any, files: Files, columns: Sequence[str | None]) -> Files:
-    """Without the parts that have no rows, whose columns often have no type, and the rest of one schema.
+    """Return the parts that have rows, after checking that they share one schema. Columns without rows often
+    have no type.
 
     DuckDB would turn a column into the type that it has in the first file, record by record.
     """
@@ -524,7 +527,7 @@ def _json_records(connection: Any, files: Files, starts: Mapping[Path, bytes]) -
 def _json_columns(
     records: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
 ) -> list[str]:
-    """The named columns, once every entry is an object and some entry has each of them."""
+    """Return the named columns, after checking that every entry is an object and that each name occurs."""
     wanted = [*coders, *([] if person is None else [person])]
     if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
         if None in coders:

@@ -241,7 +241,7 @@ class Bins(Numbers):
         nw = words(number)
 
         def search(first: int, last: int) -> Any:
-            """Which of the bins first … last, by halving: no deep expression for many bins."""
+            """Return the bin among first … last by bisection, which keeps the expression shallow."""
             if first == last:
                 return nw.lit(first)
             middle = (first + last + 1) // 2

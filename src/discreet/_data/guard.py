@@ -1,4 +1,4 @@
-"""The guard at the door to engines: errors that leave through it say nothing of a record."""
+"""A wrapper around calls of engines, so that their errors reveal nothing about a record."""
 
 from __future__ import annotations
 

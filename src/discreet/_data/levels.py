@@ -118,7 +118,7 @@ class Levels(Coder):
 
 
 def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> Any:
-    """A chain of comparisons; of many values first which block, so that no chain is deep."""
+    """Build a chain of comparisons; for many values the block is found first, which keeps chains short."""
     nw = words(value)
     code = nw.lit(other)
     if len(wanted) <= _MOST_CHAINED_LEVELS:

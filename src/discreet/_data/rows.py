@@ -1,4 +1,4 @@
-"""Records themselves, for a model that needs more than sums: the one way in which they leave an engine."""
+"""Reading of single records, for models that need more than sums. No other module does this."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Chooser = Callable[[Sequence[str], str | None], str]
 
 @contextmanager
 def _open_frame(data: Any) -> Iterator[tuple[Any, Chooser]]:
-    """A table or files while they are read, None for Python values; and how a column is chosen."""
+    """Yield the open table or files (None for Python values), and the function that selects a column."""
     if not is_files(data):
         yield as_frame(data), choose
         return
@@ -123,7 +123,7 @@ def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
 
 
 def _readable(value: Any, dtype: Any) -> Any:
-    """A column of which every value can be fetched: Python has no dates beyond year 9999, say.
+    """Return a column whose values Python can represent; it has no dates beyond the year 9999, for example.
 
     A type that narwhals does not know is text.
     """
@@ -137,7 +137,7 @@ def _readable(value: Any, dtype: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, text and nothing as they are; whatever else a column holds as the text that it prints as."""
+    """Return numbers, text and None unchanged, and any other value as the text that it prints as."""
     value = as_plain(value)
     return value if value is None or isinstance(value, str | float | int | Decimal) else value_text(value)
 

@@ -55,8 +55,9 @@ def count_levels(
 
 
 def _check_name(data: Any) -> None:
-    """A Series of pandas is records, never counts; one that is called as what ``value_counts()`` makes is
-    refused, whatever it holds, because it may be either."""
+    """Refuse a pandas Series that is named like the result of ``value_counts()``: it may hold records or
+    counts.
+    """
     if getattr(data, "ndim", 0) == 1 and hasattr(data, "index") and hasattr(data, "to_dict"):
         name = getattr(data, "name", None)
         if isinstance(name, str) and name in ("count", "proportion"):
@@ -181,7 +182,7 @@ def clipped_sum(
 
 @dataclass(frozen=True)
 class Contribution:
-    """At most m = ``per_person`` records of each person enter, and what that makes of a guarantee.
+    """The bound of m = ``per_person`` records on each person, and what it means for a guarantee.
 
     Of a person with more records, those with the smallest codes enter (the first levels, the lowest
     numbers): a choice that looks at that person's records alone. It is not a random sample: where people

@@ -33,7 +33,7 @@ def is_database(data: Any) -> bool:
 
 
 def words(of: Any) -> Any:
-    """The words in which an expression or frame is spoken to: narwhals, or the same words for a database."""
+    """Return narwhals for an expression or frame, or its equivalent for a database."""
     import narwhals
 
     return getattr(of, "words", narwhals)
@@ -70,7 +70,7 @@ class Coder(ABC):
         return self.size + 3
 
     def accepting(self, total: bool = True) -> Self:
-        """This coder, for which from now on a value without a place of its own counts as missing."""
+        """Return a coder that counts undeclared values as missing."""
         if total:
             self.invalid_code = self.invalid_code if self.invalid_code < self.size else self.missing_code
             self.total = True
@@ -89,7 +89,7 @@ class Coder(ABC):
         """Whether the first line of a CSV file looks like a record rather than column names."""
 
     def near_miss(self, value: Any) -> str | None:
-        """``"blank"`` or ``"case"``: all that keeps an undeclared value from a declared one."""
+        """Return ``"blank"`` or ``"case"`` if only that tells an undeclared value from a declared one."""
         return None
 
     def code(self, value: Any) -> int:
@@ -105,7 +105,7 @@ class Coder(ABC):
 
 @dataclass(frozen=True)
 class Tally:
-    """Every record in exactly one place: one that is declared, ``missing``, or ``unknown``.
+    """Counts of records by declared place, and of those ``missing`` or ``unknown``; each counts once.
 
     ``blank`` and ``case`` count the unknown ones that differ from a level in nothing but the white space
     around them, or upper and lower case. ``private_size``: nothing that is said of records has a number.

@@ -89,7 +89,7 @@ class WeightedDesign:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether squares alone are summed: no unit is in two cells, and no mean is taken off."""
+        """Whether squares alone are summed: no unit is in two cells, and no mean is subtracted."""
         return self.grid is None and not self.clusters and self.strata is None
 
     @cached_property

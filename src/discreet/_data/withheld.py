@@ -54,7 +54,7 @@ def connections() -> int:
 
 
 def may_be_repeated(failure: DiscreetError) -> bool:
-    """Whether DuckDB may do on a new connection what it failed to do on this one."""
+    """Whether DuckDB may succeed on a new connection where it failed on this one."""
     return isinstance(failure, EngineFailure) and failure.engine == "duckdb" and not failure.twice
 
 

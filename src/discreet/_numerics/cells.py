@@ -544,7 +544,7 @@ class GivenTotal:
 
     @cached_property
     def distinct_marginals(self) -> list[tuple[int, FloatArray]]:
-        """For each distinct level (start, p): P(xᵢ = start + j | z) = p[j]."""
+        """Return (start, p) for each distinct level, with p[j] = P(xᵢ = start + j | z)."""
         return self._distribution.distributions()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:

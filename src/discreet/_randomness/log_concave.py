@@ -48,7 +48,7 @@ class _Piece:
 
     @property
     def excess(self) -> float:
-        """About the mass, times by how much h changes."""
+        """Return the approximate mass times the change of h."""
         slope = 1.0 if self.tangent is None else abs(float(self.tangent[2]))
         width = float(self.half)
         return self.most * 2 * width * (slope * width + width**2 / 2)

@@ -251,7 +251,7 @@ def curve(
 ) -> str:
     """Return a falling curve as SVG; ``marked`` is a position across, ``floor`` a lower bound.
 
-    Heights that differ twentyfold have a logarithmic axis: else most of the curve would lie on the ground.
+    Heights that differ twentyfold get a logarithmic axis; otherwise most of the curve would be flat.
     """
     left, right, top, bottom = 52.0, _RIGHT, 28.0, 216.0
     place: Callable[[float], float] = math.log10 if logarithmic else float

@@ -426,7 +426,7 @@ def _methods(results: Sequence[_Result], account: Account | None) -> str:
         sentences.append(
             f"Everything released about the dataset “{account.dataset}” together satisfies {account.spent} "
             f"({account.relation}), of a budget of {account.cap} that was fixed beforehand; each release was "
-            "charged to a ledger before it left."
+            "charged to a ledger before it was returned."
         )
     else:
         sentences += [f"{one.name} satisfies {one.guarantee}." for one in results]

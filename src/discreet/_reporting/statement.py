@@ -303,7 +303,7 @@ def _answers(result: StudyResult) -> dict[str, Sequence[str]]:
         "mechanisms": [f"{text[0].upper()}{text[1:]}." for text in bases] or ["See each release."],
         "composition": [
             f"Prices add up in a ledger, which refuses a release that would exceed {account.cap}; each price "
-            "was written before its result left."
+            "was written before its result was returned."
         ],
         "utility": [
             "Each result carries an interval that accounts for sampling and for the noise of privacy.",

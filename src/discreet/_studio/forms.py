@@ -1,9 +1,8 @@
 """The release form: made from the fields that a question has, read back as that question within limits.
 
-No kind of question is named here: what a form shows follows from how each field is written
-(:class:`discreet.questions._text.TextForm`), and what it may hold, so that the studio answers within seconds,
-from that and from the columns of the schema that the question reads. The command line and Python do not have
-these limits.
+The fields follow from the text form of each parameter (:class:`discreet.questions._text.TextForm`) and from
+the columns of the schema; no kind of question is named here. Limits keep the studio's answers within
+seconds; the command line and Python have none.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Refused(Exception):
         self.status, self.title, self.text = status, title, text
 
     def page(self) -> HTMLResponse:
-        """A page without style, script or secret: who sees it may be anybody."""
+        """Return a page without style, script or secret, which anybody may see."""
         again = '<p><a href="/">Go to the studio</a></p>' if self.status not in (400, 500) else ""
         return HTMLResponse(
             f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title>'
@@ -214,12 +214,12 @@ class Guard:
         try:
             length = int(request.headers.get("content-length", "0"))
         except ValueError:
-            raise Refused(400, "Malformed request", "Its length is not a number.") from None
+            raise Refused(400, "Malformed request", "The length of the request is not a number.") from None
         if length > body.limit:
             raise body.refusal
         kind = request.headers.get("content-type", "").lower().replace('"', "")
         if "charset" in kind and not kind.endswith("charset=utf-8"):  # some decode to what no text may hold
-            raise Refused(415, "Malformed request", "A form is sent in UTF-8.")
+            raise Refused(415, "Malformed request", "A form must be sent in UTF-8.")
         return None
 
     def _is_ours(self, headers: Headers) -> bool:
@@ -238,7 +238,7 @@ class Guard:
             raise Refused(
                 403,
                 "Wrong token",
-                "This address is incomplete or from an earlier start. Use the one that was printed last.",
+                "This address is incomplete or of an earlier studio. Use the one that was printed last.",
             )
         rest = urlencode([(name, value) for name, value in pairs if name != "token"])
         # The path is ours again, so "//elsewhere" must not become the address of another host.

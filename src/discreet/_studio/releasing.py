@@ -127,7 +127,7 @@ class Releases:
         return None if self.ledger is None else self.ledger.price(form.dataset, guarantee)
 
     def release(self, form: ReleaseForm, acknowledged: bool) -> Answer:
-        """Return the release, charged before it leaves; a repeated request returns the same at no cost."""
+        """Return the release, which is charged first; a repeated request returns the same at no cost."""
         earlier_request, charge = self._check(form)
         if charge is None and not acknowledged:
             raise InvalidInputError(

@@ -121,8 +121,9 @@ PREFIX = "discreet-studio-"
 
 
 class _Private:
-    """A folder that only this user can enter. Its lock falls when the process ends, however it ends, so that
-    the next studio can remove what one that was killed left behind."""
+    """A folder that only this user can enter. Its lock is released when the process ends, so that the next
+    studio can remove the files of one that was killed.
+    """
 
     def __init__(self) -> None:
         for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):

@@ -374,7 +374,7 @@ class ConditionalRelease(Answer):
         return (self._first.notes[0], *note)
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
-        """Return the intervals to draw: for each value those of all groups; None where none has records."""
+        """Return the intervals to draw, grouped by value; None if no group has records."""
         figure = super()._figure(rows, level) if self._nonempty else None
         if figure is None or len(figure.rows) != len(self.names):
             return figure

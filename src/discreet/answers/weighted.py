@@ -509,8 +509,8 @@ class Weighted(WeighsRecords, Answer):
         hidden = [row.name for row, least in shares if least < _HIDDEN * self.noise.deviation("totals")]
         if hidden:
             found.append(
-                f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; only the other "
-                "end of their intervals tells something, unless all shares are as likely beforehand"
+                f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; unless all "
+                "shares are equally likely beforehand, trust only the end of each interval away from 0 or 1"
             )
         return tuple(found)
 

@@ -64,7 +64,9 @@ def _tables(connection: sa.Connection) -> None:
 
 
 def _seat_belt(connection: sa.Connection) -> None:
-    """Entries refuse to be changed or removed: against accidents, not against the owner of the database."""
+    """Make the database refuse to change or remove entries: a guard against accidents, not against its
+    owner.
+    """
     if connection.dialect.name == "sqlite":
         for event in ("UPDATE", "DELETE"):
             connection.exec_driver_sql(
@@ -196,7 +198,7 @@ class Store:
             connection.commit()
 
     def _take_lock(self, connection: sa.Connection) -> None:
-        """The one row that all writers lock; it also says whether the schema is still the one we know.
+        """Lock the row that all writers lock, and check that the version of the schema has not changed.
 
         SQLite has locked the database already (BEGIN IMMEDIATE); but the file may have been removed or
         replaced since it was opened, and a charge to a file without a name would be lost.
@@ -270,7 +272,7 @@ class Store:
     # The schema.
 
     def _prepare(self, create: bool) -> None:
-        """Once per process: the database is there and has the present version, or is brought to it."""
+        """Check once per process that the database exists and has the current version, or upgrade it."""
         if self._ready:
             return
         with self._lock:

@@ -326,7 +326,7 @@ class Ledger:
     def _run(
         self, work: Callable[[sa.Connection], Result], *, write: bool = False, create: bool = False
     ) -> Result:
-        """``work`` in one transaction; its value only after the commit.
+        """Run ``work`` in one transaction, and return its value after the commit.
 
         A connection that is lost, even during COMMIT, leads to another attempt, so ``work`` must begin by
         finding out whether it was done already. On PostgreSQL that question waits for the lock, which the
@@ -757,7 +757,7 @@ class Ledger:
             receipt = self._run(_charge, write=True)
         except LedgerError as error:
             error.request_id = name
-            advice = f"No result has left; try again with request_id={name!r}, which charges at most once"
+            advice = f"No result was returned; try again with request_id={name!r}, which charges at most once"
             error.args = (f"{error.args[0]}. {advice}",)
             raise
         _step("committed")
@@ -921,7 +921,7 @@ def _conflict(entry: Entry) -> RequestConflictError:
 
 
 def _warn_of_assumptions(connection: sa.Connection, last: Entry, state: State) -> None:
-    """Warn what earlier charges of a dataset are assumed to protect, where they do not say it themselves."""
+    """Warn of what earlier charges of a dataset are assumed to protect where they do not state it."""
     earlier = f"earlier charges to dataset={last.dataset!r}"
     relation, unit = state.scope
     if state.scope != last.scope and last.spent != last.cap.zero():

@@ -156,7 +156,7 @@ class Payment:
     earlier: Receipt | None
 
     def spend(self, guarantee: Guarantee, compute: Callable[[], str]) -> Receipt:
-        """Charge for what ``compute`` returns, before it leaves.
+        """Charge for what ``compute`` returns, before it is returned.
 
         Parameters
         ----------

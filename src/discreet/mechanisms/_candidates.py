@@ -74,7 +74,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def posterior(self, statistic: tuple[int, ...]) -> Any:
-        """Return the posterior of a statistic, taken at its word."""
+        """Return the posterior of a statistic as if it were exact."""
 
     @abstractmethod
     def log_predictive(self, rows: IntArray) -> FloatArray:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Output:
     """One private output: the counts of the released posterior, and noisy counts where they are kept.
 
-    Where ``decode`` makes the former from the latter it does so when somebody asks, which costs no privacy.
+    ``decode`` computes the former from the latter on first use; this costs no privacy.
     """
 
     def __init__(

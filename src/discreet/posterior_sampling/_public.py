@@ -158,7 +158,7 @@ def _whole(model: Family, typical: Any, number: int) -> Natural:
 
 
 def _least(holds: Any, start: int) -> int | None:
-    """The first whole number from ``start`` on that holds, if all after it do."""
+    """Return the first whole number from ``start`` on that meets a condition, which all larger ones meet."""
     if holds(start):
         return start
     step = 1
@@ -170,7 +170,9 @@ def _least(holds: Any, start: int) -> int | None:
 
 
 def _error(sampler: PosteriorSampler, record: Natural) -> float:
-    """The mean standard deviation of θ, of its first number, over made-up draws; NaN: not known."""
+    """Return the mean standard deviation of the first number in θ over simulated draws; NaN if it is
+    unknown.
+    """
     model = sampler.family
     eta = add_scaled(start(model, sampler.prior, sampler.m), record, Fraction(sampler.r) * sampler.n)
     drawn = model.simulate(eta, _SIMULATED_DRAWS, np.random.default_rng(0))

@@ -418,7 +418,7 @@ class Family(ABC):
         object
             A distribution, or what :meth:`marginals` takes apart.
         """
-        raise InvalidInputError(f"no posterior given draws is known for the family {self.name!r}")
+        raise InvalidInputError(f"the posterior given draws cannot be computed for the family {self.name!r}")
 
     def slow_given_draws(self, n: int, number: int) -> bool:
         """Return whether intervals given draws take minutes to compute.
@@ -781,7 +781,7 @@ class ProfiledFamily(Family):
         return first - second
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """Return the probability that T(θ) lies above, or below, an end.
+        """Return the probability that T(θ) lies above, or below, a bound.
 
         Parameters
         ----------
@@ -800,7 +800,7 @@ class ProfiledFamily(Family):
         raise NotImplementedError
 
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
-        """Return the probability that T(θ) lies above, or below, each end, in floating point.
+        """Return the probability that T(θ) lies above, or below, each bound, in floating point.
 
         Parameters
         ----------

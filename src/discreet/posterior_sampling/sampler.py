@@ -489,7 +489,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
 
 
 def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target | None) -> tuple[float, float]:
-    """(r, m): the largest found that meets the target, which is seen to hold at the one returned."""
+    """Return the largest (r, m) found that meets the target, which is verified there."""
     if target is None:
         return 1.0, 1.0
 

@@ -137,7 +137,7 @@ def grid(spent: Sequence[tuple[Curve, int]]) -> tuple[list[tuple[Losses, int]], 
 
 
 def _variance(curve: Curve, reach: float) -> float:
-    """About E[loss²]: twice the area under what is left of δ beyond each loss."""
+    """Return about E[loss²], which is twice the area under the tail of δ."""
     if curve.response:
         return reach * reach
     losses = np.linspace(0.0, reach, 257)
@@ -158,7 +158,7 @@ def _common_step(responses: Sequence[tuple[Fraction, Fraction] | None]) -> float
 
 
 def _reach(curve: Curve, tail: float) -> float:
-    """About from where on no more than a tail is left of δ."""
+    """Return about the ε from which on δ is at most a tail probability."""
     if curve.response:
         return curve.end
 
@@ -263,7 +263,9 @@ class Composition:
         return 1e6 / max(farthest, 1e-290)
 
     def _tilt(self, enough: Callable[[float, float, float, float], bool]) -> float:
-        """About the least θ ≥ 0 at which a condition on (θ, K, K', K'') holds that then stays true."""
+        """Return about the least θ ≥ 0 at which a condition on (θ, K, K', K'') holds; all larger θ meet it
+        too.
+        """
         if enough(0.0, *self.cumulants(0.0)):
             return 0.0
         high = math.log(self._largest_tilt)

@@ -39,7 +39,7 @@ def _within(number: object, high: int) -> bool:
 
 
 def _is_above(curve: Curve, other: Curve) -> bool:
-    """Return whether a curve is at once seen to be no lower than another: by μ, or by a pair (ε, δ)."""
+    """Return whether μ, or a pair (ε, δ), shows that a curve is no lower than another."""
     square, least = curve.gaussian_squared, other.gaussian_squared
     if square is not None and least is not None:
         return square >= least * _ROUNDING_FACTOR

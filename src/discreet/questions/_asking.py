@@ -48,7 +48,7 @@ def acknowledge_large_delta() -> Iterator[None]:
 
 
 def cautions(question: Question, request: Request) -> tuple[str, ...]:
-    """Return what the curator should know before it is asked, as far as the declaration tells."""
+    """Return warnings for the curator that follow from the question and the schema alone."""
     if question.epsilon is None or (epsilon := as_epsilon(question.epsilon)) <= LARGE_EPSILON:
         return request.cautions
     large = amount(epsilon)
@@ -136,7 +136,7 @@ class BoundQuestion:
         return answer
 
     def answer(self, charge: Charge | None = None) -> Any:
-        """Return the answer, charged before it leaves where there is something to charge."""
+        """Return the answer, charged before it is returned where there is something to charge."""
         for caution in cautions(self.question, self.request):
             warn(caution, PrivacyWarning)
         if not isinstance(charge, Charge | None):

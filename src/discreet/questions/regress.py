@@ -40,7 +40,7 @@ class Regress(Question):
         Mean and standard deviation of coefficients by name, in the units of the columns. Without it
         coefficients have a weak prior.
     options : mapping, optional
-        ``{"errors": "robust"}`` for a linear model whose errors may spread unevenly.
+        ``{"errors": "robust"}`` for a linear model whose errors may have unequal variances.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Regress(Question):
         kw_only=True,
     )
     options: Mapping[str, Any] | None = optional(
-        OPTIONS, "errors=robust where errors may spread unevenly (gaussian family).", kw_only=True
+        OPTIONS, "errors=robust where errors may have unequal variances (gaussian family).", kw_only=True
     )
 
     def __post_init__(self) -> None:

@@ -38,7 +38,9 @@ _POINTS, _WIDER = 256, 1.3
 _NEGLIGIBLE = 25.0
 """By how many nats less likely than the likeliest a τ is, with normal likelihoods, to be left out."""
 _DRAWS = 20_000
-_DOUBT = "the prior decides about them, and intervals may hold too seldom: ask about fewer values"
+_DOUBT = (
+    "the prior decides about them, and intervals may cover less often than stated: ask about fewer values"
+)
 
 
 class GroupMixture(NamedTuple):
@@ -212,7 +214,7 @@ class PooledEstimates(Estimates):
         )
         if self._covariates:
             slopes = (f"{r.name} {with_interval(r.mean, r.low or 0.0, r.high or 0.0)}" for r in self.slopes())
-            notes += (f"Change of the line for one more of: {'; '.join(slopes)}.",)
+            notes += (f"Change of the centre per unit of a covariate: {'; '.join(slopes)}.",)
         return Words(
             headline=f"{subject.what} within {len(self.groups)} groups (hierarchical model)",
             name=f"{subject.what} within {len(self.groups)} pooled groups",

@@ -107,7 +107,7 @@ class CellTable:
     """Larger rates are replaced by this one."""
 
     def at(self, xp: Any, parameter: Any, columns: int = 2) -> Any:
-        """Return the first columns at rates or probabilities of shape (…, cells), on a new last axis."""
+        """Interpolate the first columns at rates or probabilities (…, cells), on a new last axis."""
         if self.sizes is None:
             v = 2 * xp.sqrt(xp.clip(parameter, 0.0, self.largest))
         else:

@@ -112,7 +112,7 @@ def add_distribution(app: FastAPI, studio: Studio) -> None:
             question = context["question"] = DistributionQuestion.read(request.query_params)
             found = question.result()
             reached = np.minimum(np.cumsum(found.columns[question.mechanism]), 1.0)
-            title = "For every distance the probability that the released posterior is at most as far"
+            title = "Probability that the released posterior is at most this far from the true one"
             drawn = curve(
                 np.repeat(found.distance, 2)[1:].tolist(),
                 np.repeat(reached, 2)[:-1].tolist(),

@@ -183,7 +183,7 @@ class PlanForm(ReleaseForm):
 
 @contextmanager
 def _guess_at_fault(guesses: Mapping[str, Any]) -> Iterator[None]:
-    """Errors within it about a guess are those of the field of guesses."""
+    """Attribute errors about a guess within the block to the field of guesses."""
     try:
         yield
     except DiscreetError as error:

@@ -98,8 +98,9 @@ def _is_bounded(n: int, k: int, total: float, gaps: FloatArray) -> bool:
 
 
 def largest_windows(n: int, k: int, total: float, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The most counts that lie within a gap on one side of a count, and those of all levels together,
-    whatever the counts of n records are: ``proofs/envelope.md``, 5. ``total`` is n and the prior's sum."""
+    """Bound how many counts lie within a gap on one side of a count, and for all levels together, over all
+    datasets of n records: ``proofs/envelope.md``, 5. ``total`` is n plus the sum of the prior.
+    """
     gaps = gaps * (1 + 1e-9)
     widest = np.minimum(n, 2 * gaps + np.sqrt(4 * gaps**2 + 8 * gaps * total)) + 2
     together = np.minimum(k * (n + 1.0), k * (3 + 4 * gaps) + 2 * np.sqrt(8 * gaps * k * total))

@@ -991,7 +991,7 @@ class _Failures(OneShare, NumberFamily):
     hockey_sticks = ProfiledFamily.hockey_sticks
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """Return the probability that ln(1 − θ) lies above, or below, an end.
+        """Return the probability that ln(1 − θ) lies above, or below, a bound.
 
         Parameters
         ----------
@@ -1015,7 +1015,7 @@ class _Failures(OneShare, NumberFamily):
         return end.exp().beta_lower(b, a, regularized=1)
 
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
-        """Return the probability that ln(1 − θ) lies above, or below, each end, in floats.
+        """Return the probability that ln(1 − θ) lies above, or below, each bound, in floats.
 
         Parameters
         ----------

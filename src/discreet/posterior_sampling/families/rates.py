@@ -227,7 +227,7 @@ class Poisson(_GammaFamily):
         return power_of_two(1 / (eta[1] + r * n)) / 2**32
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """Return the probability that ln θ lies above, or below, an end.
+        """Return the probability that ln θ lies above, or below, a bound.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class Poisson(_GammaFamily):
         return upper if above else 1 - upper
 
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
-        """Return the probability that ln θ lies above, or below, each end, in floating point.
+        """Return the probability that ln θ lies above, or below, each bound, in floating point.
 
         For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)): not small if the shape is.
 
@@ -371,7 +371,7 @@ class Exponential(_GammaFamily):
         return power_of_two(shape / rate) / 2**32
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """Return the probability that −θ lies above, or below, an end.
+        """Return the probability that −θ lies above, or below, a bound.
 
         Parameters
         ----------
@@ -393,7 +393,7 @@ class Exponential(_GammaFamily):
         return 1 - upper if above else upper
 
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
-        """Return the probability that −θ lies above, or below, each end, in floating point.
+        """Return the probability that −θ lies above, or below, each bound, in floating point.
 
         Parameters
         ----------

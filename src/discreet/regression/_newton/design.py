@@ -309,7 +309,7 @@ def design(
         reach = math.isqrt(math.floor((longest * 2**bits) ** 2))
     if not reach:
         raise InvalidInputError(
-            f"is below the step of the rows, 2^-{bits}: give a larger one", parameter="norm", value=norm
+            f"is below the resolution of the rows, 2^-{bits}: give a larger one", parameter="norm", value=norm
         )
     out = variable(response, bounds, levels, missing, 2 << RESPONSE_BITS, family, other)
     if family == "gaussian" and all(column.factors for column in columns):
@@ -506,9 +506,7 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
         return np.column_stack(columns)
 
     if not np.allclose(heights * multiply(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
-        raise InvalidInputError(
-            "a term of the formula combines columns otherwise than as a product of functions of each"
-        )
+        raise InvalidInputError("a term of the formula is not a product of functions of one column each")
     for scaled in _scalings(factors, variables):
         rows = multiply(scaled)
         # values = rows @ mix: the formula's columns in terms of the scaled ones, if these span them.

@@ -112,7 +112,7 @@ class Regression:
     other: Mapping[str, Any] | None = None
     """By column, the level of values that are not declared."""
     errors: str | None = None
-    """``"robust"`` where errors may spread unevenly."""
+    """``"robust"`` where errors may have unequal variances."""
     weight: str | None = None
     """The column of survey weights: the errors are then robust."""
     most: float | None = None
@@ -148,7 +148,7 @@ class Regression:
 
     @property
     def robust(self) -> bool:
-        """Whether what chance does to the score is released, rather than told from the model."""
+        """Whether the sampling variance of the score is released, rather than derived from the model."""
         return self.errors == "robust" or self.weight is not None
 
     @property
@@ -240,7 +240,7 @@ class Regression:
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
             raise InvalidInputError(
-                f"prior names {unknown[0]!r}, which is none of the coefficients {units.names}"
+                f"prior names {unknown[0]!r}, which is not one of the coefficients {units.names}"
             )
         for name, pair in self.prior.items():
             try:
@@ -747,10 +747,10 @@ class Fit(WeighsRecords, Bridged, Answer):
                 self.survey_weights.note,
             ]
         elif asked.errors:
-            notes.append("The errors may spread unevenly: the intervals are robust.")
+            notes.append("The errors may have unequal variances: the intervals are robust.")
         if asked.family == "poisson" and (dispersion := self.dispersion())[1] > 1:
             notes.append(
-                f"Counts scatter about {dispersion[0]:.2g} times as much as Poisson ones "
+                f"The variance of counts is about {dispersion[0]:.2g} times that of a Poisson distribution "
                 f"({dispersion[1]:.2g} to {dispersion[2]:.2g}); the intervals allow for it."
             )
         return tuple(notes)
@@ -764,7 +764,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         facts = [("Formula", asked.formula), ("Family", asked.family), ("Declared bounds", declared)]
         facts += [("Declared levels", listed)] if listed else []
         facts += [("Weights", f"{asked.weight}, cut at {asked.most:g}")] if asked.weight else []
-        facts += [("Errors", "may spread unevenly (robust)")] if asked.errors else []
+        facts += [("Errors", "may have unequal variances (robust)")] if asked.errors else []
         return Words(
             headline=f"{stamp} {asked.family} regression: {asked.formula}",
             name=f"Regression {asked.formula} ({asked.family})",

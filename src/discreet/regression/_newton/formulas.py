@@ -269,7 +269,7 @@ def _check(node: ast.AST, names: dict[str, None], depth: int) -> int:
             if options or (others and function not in ("np.maximum", "np.minimum")):
                 raise _Refused(f"{function} takes a column and no options")
             return max(map(inner, [first, *others]))
-    raise _Refused("this cannot stand in a formula; use columns, numbers and functions")
+    raise _Refused("this is not allowed in a formula; use columns, numbers and functions")
 
 
 def _number(node: ast.AST) -> float:
@@ -311,7 +311,7 @@ def _contrast(options: list[ast.expr]) -> None:
         values = [*call.args, *(keyword.value for keyword in call.keywords)]
         plain = all(isinstance(value, ast.Constant) for value in values)
         if ast.unparse(call.func) not in _CONTRASTS or len(values) > 1 or not plain:
-            raise _Refused("levels are coded by contr.treatment, with a base if you like, or contr.sum")
+            raise _Refused("levels must be coded by contr.treatment, with or without a base, or by contr.sum")
 
 
 def term_in_words(name: str, levels: Mapping[str, Sequence[Any]]) -> str:

@@ -95,7 +95,9 @@ class Link:
         return shorten_rows(np.trunc(rows @ (matrix.T / 2.0**MIXING_BITS)), norm, residuals), residuals
 
     def with_outer(self, most: int, bits: int = OUTER_BITS) -> Link:
-        """Return this round with Σ residual²·xx' added, for residuals up to ``most``, in so many bits."""
+        """Return this round with Σ residual²·xx' added, for residuals up to ``most``, with this number of
+        bits.
+        """
         return replace(self, outer_shift=max(0, 2 * most.bit_length() - bits))
 
     def looked_up(self, predictor: FloatArray, *tables: int) -> list[FloatArray]:

@@ -121,7 +121,7 @@ class PublicSetting:
     declared: int | None = None
     """The number of records, where it was known before the data: rows are made for it."""
     robust: bool = False
-    """Whether rounds release what chance does to the score: errors may spread unevenly."""
+    """Whether rounds release what chance does to the score: errors may have unequal variances."""
     survey: tuple[int, ...] = ()
     """The noisy sums of survey weights, once they are released: see :class:`RoundSums`."""
 
@@ -140,7 +140,7 @@ class PublicSetting:
 
     @property
     def rounds_squared(self) -> Fraction:
-        """What of μ² the rounds have."""
+        """The part of μ² that the rounds spend."""
         return self.mu_squared * (1 - SURVEY_PART) if self.weighted else self.mu_squared
 
     def with_survey(self, exact: Sequence[int], source: Source) -> PublicSetting:
@@ -569,9 +569,9 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
 
 
 def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -> float:
-    """Return by how much the mean slope of responses is above that of records with their weights.
+    """Return by how much the mean slope of the response exceeds the mean weighted by the records' weights.
 
-    It is that of guessed records where rows have other coordinates.
+    Where rows have other coordinates, simulated records stand for the true ones.
     """
     design, model = setting.design, setting.model
     if np.array_equal(last.mixing, np.eye(len(last.point))):
