@@ -344,18 +344,18 @@ def test_the_distribution_of_rows_ties_what_is_a_function_of_the_rest() -> None:
     upper = np.triu_indices(3)
     noise = np.where(upper[0] == upper[1], 30.0, 30.0 / math.sqrt(2))
     noisy = true[upper] + noise * generator.normal(size=6)
-    mean, root = row_moments(made, 800.0, 1.0, True, noisy, 900.0)
+    mean, root = row_moments(made, 800.0, 1.0, True, symmetric(noisy, 3), 900.0)
     deviations = symmetric(np.sqrt((root**2).sum(axis=1)), 3)
     assert symmetric(mean, 3)[0, 0] == pytest.approx(800)
     assert symmetric(mean, 3)[2, 2] == pytest.approx(800, abs=1)
     assert deviations[0, 0] == pytest.approx(0, abs=1e-3)
     assert deviations[2, 2] < 1
     assert deviations[1, 1] > 20
-    hidden, spread = row_moments(made, 800.0, 1.0, False, noisy, 900.0)
+    hidden, spread = row_moments(made, 800.0, 1.0, False, symmetric(noisy, 3), 900.0)
     assert symmetric(hidden, 3)[0, 0] == pytest.approx(symmetric(hidden, 3)[2, 2], abs=1), "still tied"
     assert np.sqrt((spread**2).sum(axis=1))[0] > 10
     for counted in (True, False):
-        exact, nothing = row_moments(made, 800.0, 1.0, counted, true[upper], 1e-12)
+        exact, nothing = row_moments(made, 800.0, 1.0, counted, true, 1e-12)
         assert exact == pytest.approx(true[upper], abs=1e-6)
         assert np.abs(nothing).max() < 1e-5
 
@@ -368,7 +368,7 @@ def test_the_distribution_of_rows_is_that_of_normal_moments_given_noisy_ones() -
     before = (500 * 0.2) ** 2 * (products.T @ products / 2048 + 4.0**-made.bits * np.eye(6))
     noise = np.diag(np.where(upper[0] == upper[1], 64.0, 32.0))
     entries = np.array([90.0, 5.0, -3.0, 20.0, 2.0, 70.0])
-    mean, root = row_moments(made, 500.0, 0.2, False, entries, 64.0)
+    mean, root = row_moments(made, 500.0, 0.2, False, symmetric(entries, 3), 64.0)
     precision = np.linalg.inv(before) + np.linalg.inv(noise)
     start = 100 * products.mean(axis=0)
     wanted = np.linalg.solve(precision, np.linalg.inv(before) @ start + np.linalg.inv(noise) @ entries)

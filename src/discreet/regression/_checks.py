@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,28 +33,37 @@ def positive(value: Any, name: str) -> float:
     return number
 
 
-def as_box(lower: Any, upper: Any, columns: int) -> tuple[FloatArray, FloatArray]:
-    """The declared ends of each column."""
-    ends = []
-    for name, value in (("lower", lower), ("upper", upper)):
-        try:
-            end = np.broadcast_to(np.asarray(value, dtype=np.float64), (columns,))
-        except (TypeError, ValueError):
+BOUNDS = (
+    "(low, high) for all columns, [(low, high), …] with a pair for each, or {'age': (18, 95), …} by "
+    "name, as you know them beforehand; behind BoundedScaler, (-1, 1)"
+)
+
+
+def declared_ends(bounds: Any, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """The declared lower and upper end of each column."""
+    if bounds is None:
+        raise InvalidInputError(f"bounds is missing: declare {BOUNDS}")
+    if isinstance(bounds, Mapping):
+        if set(bounds) != set(names):
             raise InvalidInputError(
-                f"must be a number or {columns} numbers", parameter=name, value=value
-            ) from None
-        if not np.isfinite(end).all():
-            raise InvalidInputError("must be finite", parameter=name, value=value)
-        ends.append(end)
-    if not (ends[0] < ends[1]).all():
+                f"must name each column: {', '.join(names)}", parameter="bounds", value=bounds
+            )
+        bounds = [bounds[name] for name in names]
+    try:
+        low, high = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (len(names), 2)).T
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"must be {BOUNDS}", parameter="bounds", value=bounds) from None
+    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
         raise InvalidInputError(
-            f"must be below upper={upper!r} in every column", parameter="lower", value=lower
+            ": low must be below high in every pair (low, high), and both finite",
+            parameter="bounds",
+            value=bounds,
         )
-    if not (ends[1] / 2 - ends[0] / 2 > 0).all():
+    if not (high / 2 - low / 2 > 0).all():
         raise InvalidInputError(
-            f"and upper={upper!r} are too close together to be computed with", parameter="lower", value=lower
+            "are too close together to be computed with", parameter="bounds", value=bounds
         )
-    return ends[0], ends[1]
+    return low, high
 
 
 def as_seed(state: Any) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
@@ -36,11 +35,11 @@ from discreet.regression._chain import (
     least_delta,
 )
 from discreet.regression._checks import (
-    as_box,
     as_seed,
     checked_labels,
     checked_rows,
     checked_targets,
+    declared_ends,
     positive,
 )
 from discreet.regression._doubles import DoubleNoise, PrivateNoise, SeededNoise
@@ -60,10 +59,6 @@ _REFUSED = {
     "preconditioner": "a metric taken from the data voids the proof; rescale columns with declared bounds",
     "seed": "a private fit takes its randomness from the operating system; random_state= is for experiments",
 }
-_BOUNDS = (
-    "(low, high) for all columns, [(low, high), …] with a pair for each, or {'age': (18, 95), …} by "
-    "name, as you know them beforehand; behind BoundedScaler, (-1, 1)"
-)
 _OF_DRAWS = ("order", "prior_precision", "draws", "multi_class", "steps", "sampler")
 
 
@@ -96,28 +91,9 @@ def _predict(estimator: Any, X: Any) -> FloatArray:
     return fit.response(fit.question.design.nearest(checked_rows(estimator, X, reset=False)))
 
 
-def _ends(bounds: Any, names: Sequence[str]) -> tuple[Any, Any]:
-    """Return the lower and the upper ends of the columns: numbers for all of them, or one each."""
-    if bounds is None:
-        raise InvalidInputError(f"bounds is missing: declare {_BOUNDS}")
-    refusal = InvalidInputError(f"must be {_BOUNDS}", parameter="bounds", value=bounds)
-    if isinstance(bounds, Mapping):
-        if set(bounds) != set(names):
-            raise InvalidInputError(
-                f"must name each column: {', '.join(names)}", parameter="bounds", value=bounds
-            )
-        bounds = [bounds[name] for name in names]
-    try:
-        pairs = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise refusal from None
-    if pairs.shape not in ((2,), (len(names), 2)):
-        raise refusal
-    if not (pairs[..., 0] < pairs[..., 1]).all():
-        raise InvalidInputError(
-            ": low must be below high in every pair (low, high)", parameter="bounds", value=bounds
-        )
-    return pairs[..., 0], pairs[..., 1]
+def _names(estimator: Any) -> list[str]:
+    columns = range(estimator.n_features_in_)
+    return list(map(str, getattr(estimator, "feature_names_in_", (f"x{i}" for i in columns))))
 
 
 def _fit_all_columns(
@@ -134,8 +110,8 @@ def _fit_all_columns(
     release. ``response`` holds numbers, or the positions of the declared levels.
     """
     columns, first = estimator.n_features_in_, int(bool(estimator.fit_intercept))
-    names = list(map(str, getattr(estimator, "feature_names_in_", (f"x{i}" for i in range(columns)))))
-    box = as_box(*_ends(estimator.bounds, names), columns)
+    names = _names(estimator)
+    box = declared_ends(estimator.bounds, names)
     if len(rows) < columns + first:
         raise DataError(f"n_samples={len(rows)} is less than the coefficients: nothing can be fitted")
     outcome = "y"
@@ -798,14 +774,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     Parameters
     ----------
-    lower : float or sequence of float
-        The lower bound, of all columns or of each.
-    upper : float or sequence of float
-        The upper bound, of all columns or of each.
+    bounds
+        (low, high) for all columns, a pair for each, or a mapping from names to pairs.
     """
 
-    lower: Any = None
-    upper: Any = None
+    bounds: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Read the number of columns and their names, which are public, and no value.
@@ -822,13 +795,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         BoundedScaler
             This scaler.
         """
-        columns = checked_rows(self, X, reset=True).shape[1]
-        if self.lower is None or self.upper is None:
-            raise InvalidInputError(
-                "BoundedScaler needs lower= and upper=, one number or one per column: the smallest and "
-                "largest values of the private rows would give those records away"
-            )
-        as_box(self.lower, self.upper, columns)
+        checked_rows(self, X, reset=True)
+        declared_ends(self.bounds, _names(self))
         return self
 
     def transform(self, X: Any) -> FloatArray:
@@ -846,7 +814,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """
         check_is_fitted(self)
         rows = checked_rows(self, X, reset=False)
-        low, high = as_box(self.lower, self.upper, rows.shape[1])
+        low, high = declared_ends(self.bounds, _names(self))
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         scaled = (np.clip(rows, low, high) - middle) / half
         return np.asarray(np.clip(scaled, -1, 1), dtype=np.float64)  # rounding of close bounds

@@ -122,19 +122,19 @@ def symmetric(entries: FloatArray, size: int) -> FloatArray:
 
 
 def row_moments(
-    design: Design, records: float, weight: float, counted: bool, entries: FloatArray, variance: float
+    design: Design | None, records: float, weight: float, counted: bool, noisy: FloatArray, variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of a curvature's triangle given its noisy entries, and a root of the covariance.
+    """Return the mean of a curvature's triangle given noisy entries, and a root of the covariance.
 
     The prior of the rows is the limit of a Dirichlet process of vanishing concentration centred on evenly
     spread records: the entries have mean n·E f and covariance n²·Cov f, where f are the products of the
     columns. This ties entries that are functions of each other, such as those of levels or powers. Where the
     number of records is public and the weights are 1, entries that do not depend on the records are fixed.
+    Without a design nothing is known of the rows.
     """
-    size = design.d
-    i, j = np.triu_indices(size)
-    noise = np.where(i == j, variance, variance / 2)
-    if len(i) > _MOST_MOMENTS:
+    i, j = np.triu_indices(len(noisy))
+    entries, noise = noisy[i, j], np.where(i == j, variance, variance / 2)
+    if design is None or len(i) > _MOST_MOMENTS:
         return entries, np.diag(np.sqrt(noise))
     rows = design.probes(_PROBES)
     products = rows[:, i] * rows[:, j]
@@ -186,37 +186,26 @@ class LatentCurvature:
         stretched = precision * np.outer(self.slopes, self.slopes) if learned else np.zeros_like(precision)
         self.precision = self.mixing @ precision @ self.mixing.T
         self.stretched = self.mixing @ stretched @ self.mixing.T
-        entries = seen.curvature[np.triu_indices(self.size)]
-        noise = math.sqrt(seen.curvature_variance)
         weight = model.typical_weight
         if self.constant is not None and not model.normal:
+            noise = math.sqrt(seen.curvature_variance)
             weight = max(float(self.ones @ seen.curvature @ self.ones), noise, 0.5) / records
         self.per_record = weight * float(np.trace(design.second_moments)) / design.d
         if self.mixed:
             self.per_record = weight * (design.norm / design.unit) ** 2 / design.d
-        if model.outputs == 1 and not self.mixed:
-            fixed = counted and model.normal and seen.outer is None
-            self.mean, self.root = row_moments(
-                design, records, weight, fixed, entries, seen.curvature_variance
-            )
-        else:
-            i, j = np.triu_indices(self.size)
-            self.mean, self.root = entries, np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
+        fixed = counted and model.normal and seen.outer is None
+        known = None if model.outputs > 1 or self.mixed else design
+        self.mean, self.root = row_moments(
+            known, records, weight, fixed, seen.curvature, seen.curvature_variance
+        )
         self.noise = float(np.sqrt((self.root**2).sum(axis=1)).mean())
         self.log_dispersion = self._dispersion()
         self.outer_mean, self.outer_root = np.zeros(0), np.zeros((0, 0))
         if seen.outer is not None:
             spread = math.exp(self.log_dispersion[0]) * tilt  # a weight counts twice in squares
-            entries = seen.outer[np.triu_indices(self.size)]
-            if not self.mixed:
-                self.outer_mean, self.outer_root = row_moments(
-                    design, records, spread * weight, False, entries, seen.outer_variance
-                )
-            else:
-                i, j = np.triu_indices(self.size)
-                noise = math.sqrt(seen.outer_variance)
-                self.outer_mean = entries
-                self.outer_root = np.diag(np.where(i == j, noise, noise / math.sqrt(2)))
+            self.outer_mean, self.outer_root = row_moments(
+                known, records, spread * weight, False, seen.outer, seen.outer_variance
+            )
             self.outer_per_record = spread * self.per_record
         self.rounding = 0.0
         state = self._estimate_state()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -266,21 +266,12 @@ def design(
         raise InvalidInputError(
             f": column {weight[0]!r} is the weight; leave it out", parameter="formula", value=formula
         )
-    both = sorted(set(bounds) & set(levels))
-    if both:
-        raise InvalidInputError(f"column {both[0]!r} has both bounds and levels; declare one of them")
     for column in (response, *wanted):
         if column not in bounds and column not in levels:
             raise InvalidInputError(
                 f"column {column!r} of the formula has neither bounds nor values; declare them: nothing is "
                 "read from the data"
             )
-    for name, declared in (("bounds", bounds), ("levels", levels), ("missing", missing)):
-        for column in declared:
-            if column not in (response, *wanted, *(weight or ())[:1]):
-                raise InvalidInputError(
-                    f": {column!r} is not in the formula {formula!r}", parameter=name, value=declared
-                )
 
     def variables(steps: int) -> tuple[Variable, ...]:
         return tuple(variable(name, bounds, levels, missing, steps, other=other) for name in wanted)
@@ -507,7 +498,8 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
 
     if not np.allclose(heights * multiply(factors), values, rtol=1e-7, atol=1e-9 * np.abs(values).max()):
         raise InvalidInputError("a term of the formula is not a product of functions of one column each")
-    for scaled in _scalings(factors, variables):
+    plain = [[(v, table / np.abs(table).max()) for v, table in parts] for parts in factors]
+    for scaled in (_orthogonal(factors, variables), plain):
         rows = multiply(scaled)
         # values = rows @ mix: the formula's columns in terms of the scaled ones, if these span them.
         mix, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
@@ -518,19 +510,6 @@ def _by_formula(right: Any, variables: Sequence[Variable]) -> _Factored:
     raise InvalidInputError(
         "the columns of the formula are linearly dependent, whatever the data: leave out a term"
     )
-
-
-def _scalings(
-    factors: Sequence[Sequence[tuple[int, FloatArray]]], variables: Sequence[Variable]
-) -> Iterator[list[list[tuple[int, FloatArray]]]]:
-    """Yield bases for the columns of the formula, the best first.
-
-    First come functions of each variable that are orthogonal for evenly spread values, then the variable's
-    own functions between −1 and 1, centred and uncentred.
-    """
-    yield _orthogonal(factors, variables)
-    for scale in (_centre, lambda table: table / np.abs(table).max()):
-        yield [[(v, scale(table)) for v, table in parts] for parts in factors]
 
 
 def _orthogonal(
@@ -569,16 +548,6 @@ def _orthogonal(
             column.append((v, at))
         columns.append(column)
     return columns
-
-
-def _centre(table: FloatArray) -> FloatArray:
-    """Return a table centred and stretched to [−1, 1], unchanged if it indicates one of many levels."""
-    low, high = float(table.min()), float(table.max())
-    if high == low:
-        return np.ones_like(table)
-    if len(table) > 2 and set(np.unique(table)) == {0.0, 1.0}:
-        return table
-    return (table - (low + high) / 2) / ((high - low) / 2)
 
 
 def _longest(factored: _Factored) -> float:

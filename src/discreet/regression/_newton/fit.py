@@ -17,14 +17,12 @@ from discreet._declarations import (
     Domain,
     Relation,
     as_epsilon,
-    as_integer,
     as_positive,
     as_probability,
     as_rational,
     as_real,
     as_reals,
     as_target_delta,
-    check_hidden_size,
     people_assumption,
 )
 from discreet._documents.answer import Answer
@@ -236,6 +234,8 @@ class Regression:
         wide = CoefficientPrior.wide(self.design, self.model, self.aim)
         if not self.prior:
             return wide
+        if not isinstance(self.prior, Mapping):
+            raise InvalidInputError("must name coefficients", parameter="prior", value=self.prior)
         units, declared = self.units, {}
         unknown = [name for name in self.prior if name not in units.names]
         if unknown:
@@ -349,45 +349,12 @@ def regression(
     epsilon: EpsilonLike,
     delta: EpsilonLike,
     family: str = "gaussian",
-    bounds: Mapping[str, tuple[float, float]] | None = None,
     levels: Mapping[str, Sequence[Any] | Domain] | None = None,
-    n: int | None = None,
     relation: str = "replace-one",
-    person: str | None = None,
-    per_person: int | None = None,
     missing: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Regression:
-    """Return the checked question of :func:`discreet.regress`, without data."""
-    for name, declared in (
-        ("bounds", bounds),
-        ("levels", levels),
-        ("missing", missing),
-        ("prior", how.get("prior")),
-    ):
-        if not isinstance(declared, Mapping | None):
-            raise InvalidInputError(
-                f"must say by column what is declared: {name}={{'age': …}}", parameter=name, value=declared
-            )
-    if (person is None) != (per_person is None):
-        raise InvalidInputError("person=COLUMN and per_person=NUMBER go together")
-    if relation not in (Relation.REPLACE_ONE, Relation.ADD_REMOVE):
-        raise InvalidInputError(
-            "must be 'replace-one' or 'add-remove'; people are protected with person=… and per_person=…",
-            parameter="relation",
-            value=relation,
-        )
-    kind = Relation(relation)
-    most = None if per_person is None else as_positive(per_person, "per_person")
-    size = None if n is None else as_integer(n, "n")
-    if kind is Relation.ADD_REMOVE:
-        check_hidden_size(size, person)
-    elif most is not None and most > 1 and size is None:
-        raise InvalidInputError(
-            "needs n=NUMBER, the public number of records after the bound",
-            parameter="per_person",
-            value=per_person,
-        )
+    """Return the question of :func:`discreet.regress` without data, from what a schema has checked."""
     domains = {
         k: domain if isinstance(domain, Domain) else Domain(domain) for k, domain in (levels or {}).items()
     }
@@ -396,14 +363,11 @@ def regression(
     question = Regression(
         formula,
         family,
-        dict(bounds or {}),
+        dict(how.pop("bounds", None) or {}),
         {k: tuple(domain.levels) for k, domain in domains.items()},
         as_epsilon(epsilon),
         as_target_delta(delta, "ask for counts instead, with pure epsilon"),
-        n=size,
-        relation=kind,
-        person=person,
-        per_person=most,
+        relation=Relation(relation),
         missing=ruled or None,
         other={k: domain.other for k, domain in domains.items() if domain.other is not None} or None,
         **how,
@@ -571,14 +535,8 @@ class Fit(WeighsRecords, Bridged, Answer):
         tuple of float
             Median, low and high end.
         """
-        if not self.question.model.normal:
-            raise InvalidInputError(
-                "has no sigma; only Gaussian models do", parameter="family", value=self.question.family
-            )
-        tail = (1 - as_level(level)) / 2
-        sigma = np.sqrt(self.posterior.dispersion)[:, None] * self.question.response_scale[1]
-        middle, low, high = self.posterior.quantiles(sigma, (0.5, tail, 1 - tail))
-        return float(middle[0]), float(low[0]), float(high[0])
+        scale = self.question.response_scale[1]
+        return self._spread("gaussian", "sigma", np.sqrt(self.posterior.dispersion) * scale, level)
 
     def dispersion(self, level: float = 0.95) -> tuple[float, float, float]:
         """Return the variance of counts divided by their mean, given the columns: 1 for a Poisson
@@ -596,14 +554,18 @@ class Fit(WeighsRecords, Bridged, Answer):
         tuple of float
             Median, low and high end.
         """
-        if self.question.family != "poisson":
+        return self._spread("poisson", "dispersion", self.posterior.dispersion, level)
+
+    def _spread(self, family: str, name: str, values: FloatArray, level: float) -> tuple[float, float, float]:
+        if self.question.family != family:
             raise InvalidInputError(
-                "has no dispersion; only Poisson models do", parameter="family", value=self.question.family
+                f"has no {name}; only {family.capitalize()} models do",
+                parameter="family",
+                value=self.question.family,
             )
         tail = (1 - as_level(level)) / 2
-        quantiles = self.posterior.quantiles(self.posterior.dispersion[:, None], (0.5, tail, 1 - tail))
-        middle, low, high = (float(quantile[0]) for quantile in quantiles)
-        return middle, low, high
+        middle, low, high = np.ravel(self.posterior.quantiles(values[:, None], (0.5, tail, 1 - tail)))
+        return float(middle), float(low), float(high)
 
     def predict(self, frame: Any, level: float = 0.95) -> Prediction:
         """Predict the mean response of records: probabilities, rates, or numbers.
