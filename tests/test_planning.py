@@ -180,3 +180,11 @@ def test_a_plan_averages_simulations_and_tells_the_noise_apart() -> None:
     for plan in (noisy, clear):
         assert plan.without_privacy()[0] == pytest.approx(sampling, rel=0.15)
     assert noisy.widths[0] > 1.5 * sampling
+
+
+def test_a_plan_names_columns_by_their_labels() -> None:
+    columns = {"age": discreet.Number(18, 95, label="Age", unit="years"), "sex": ["f", "m"], "hours": (0, 80)}
+    question = discreet.Regress("hours ~ age + sex", delta="1e-6")
+    made = discreet.plan(question, discreet.Schema(columns, n=500), epsilon=1)
+    assert made.names == ("Intercept", "age", "sex: m (rather than f)")
+    assert [row[0] for row in made.cells()] == ["Intercept", "Age (years)", "sex: m (rather than f)"]

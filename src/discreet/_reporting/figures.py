@@ -196,7 +196,7 @@ def _ticks(least: float, most: float) -> list[float]:
     span = max(most - least, 1e-9 * max(abs(least), abs(most), 1e-9))
     power = 10.0 ** math.floor(math.log10(span))
     size = next(power * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * part) <= 6)
-    first, last = math.floor(least / size - 1e-9), math.ceil(most / size + 1e-9)
+    first, last = math.floor(least / size + 1e-12), math.ceil(most / size - 1e-12)
     return [float(f"{size * i:.12g}") for i in range(first, max(last, first + 1) + 1)]
 
 

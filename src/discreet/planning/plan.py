@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from discreet._declarations import as_choice, as_epsilon, as_probability, as_size
+from discreet._documents.answer import Labels
 from discreet._html import card, paragraph, table
 from discreet._text import align_columns, amount
 from discreet._typing import EpsilonLike, SchemaLike
@@ -45,6 +46,8 @@ class Plan:
         Names, half-widths and the noise's shares.
     within : float or None
         The half-width that ε or n was solved for.
+    labels : Labels
+        The labels of the schema, for display.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Plan:
     level: float
     planned: PlannedWidth
     within: float | None = None
+    labels: Labels = field(default_factory=Labels)
 
     @property
     def epsilon(self) -> float:
@@ -146,7 +150,7 @@ class Plan:
         """Return the table as text."""
         by, rows = self.planned.scale, (tuple(row.values()) for row in self.rows())
         return [
-            [name, f"{by * width:.4g}", f"{by * alone:.4g}", f"{share:.0%}"]
+            [self.labels.term(name), f"{by * width:.4g}", f"{by * alone:.4g}", f"{share:.0%}"]
             for name, width, alone, share in rows
         ]
 
@@ -301,7 +305,8 @@ class _Solver:
         request = question.request(self.schema)
         seeds = range(self.seed, self.seed + SIMULATIONS)
         simulated = [request.simulate(n, self.level, seed, self.guess) for seed in seeds]
-        return Plan(question, n, self.level, PlannedWidth.average(simulated))
+        labels = Labels.of(self.schema.columns)
+        return Plan(question, n, self.level, PlannedWidth.average(simulated), labels=labels)
 
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
         """Return the plan with the least ε, to three digits, whose half-width is at most ``within``.

@@ -739,7 +739,8 @@ class ProfiledFamily(Family):
     def hockey_stick(self, pair: Pair, epsilon: Fraction) -> Ball:
         """Return an enclosure of the hockey-stick divergence sup_A P(A) − e^ε Q(A) of a pair.
 
-        ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T: above ε at one side of an end.
+        ln(p/q) = (η_P − η_Q)·T(θ) − C(η_P) + C(η_Q) is linear in one number T, so it is above ε on one side
+        of a threshold.
 
         Parameters
         ----------

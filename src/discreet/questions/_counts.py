@@ -1,4 +1,4 @@
-"""Requests that a mechanism on counts answers: of a column, of bins, of a table, of public groups."""
+"""Requests answered by a mechanism on counts: of a column, of bins, of a table, of public groups."""
 
 from __future__ import annotations
 

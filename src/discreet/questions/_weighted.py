@@ -1,4 +1,4 @@
-"""Requests that weighted sums answer, where the schema declares a column of survey weights."""
+"""Requests answered by weighted sums, where the schema declares a column of survey weights."""
 
 from __future__ import annotations
 

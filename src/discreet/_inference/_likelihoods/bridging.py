@@ -375,7 +375,7 @@ def _invert(noise: Noise, total: int, row: FloatArray, shares: FloatArray) -> tu
 
 
 def _by_rows(z: Any, shares: Any, function: Any) -> tuple[FloatArray, FloatArray]:
-    """Call a function once for each distinct row of values, with all its shares."""
+    """Call a function once for each distinct row of values, with all shares that go with it."""
     z, shares = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(shares, dtype=np.float64))
     values, flat = z.reshape(-1, z.shape[-1]), shares.reshape(-1, z.shape[-1])
     flat = flat / flat.sum(axis=1, keepdims=True)

@@ -248,14 +248,15 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
             plans = [form.width(f"{epsilon:g}") for epsilon in COMPUTED_EPSILONS]
             wanted = _solve(form) if form.within else None
         first, place = plans[0].planned, plans[0].place
+        name = plans[0].labels.term(plans[0].names[place])
         heights = [plan.planned.scale * plan.widths[place] for plan in plans]
         epsilons, drawn = _between(COMPUTED_EPSILONS, heights)
         picture = curve(
             epsilons,
             drawn,
-            title=f"Expected half-width of the 95 % interval of {plans[0].names[place]} at each ε, for "
+            title=f"Expected half-width of the 95 % interval of {name} at each ε, for "
             f"{form.records:,} records",
-            axes=("ε", f"± {first.unit if first.unit in (POINTS, RECORDS) else plans[0].names[place]}"),
+            axes=("ε", f"± {first.unit if first.unit in (POINTS, RECORDS) else name}"),
             marked=float(as_epsilon(form.epsilon)),
             floor=first.scale * plans[-1].without_privacy()[place],
             logarithmic=True,
