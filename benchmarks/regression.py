@@ -261,7 +261,7 @@ def steps(options: argparse.Namespace) -> None:
                             model, design, link, blocks, curved
                         ),
                         SeededEntropy(at),
-                        schedule=Schedule((), (), descent=Fraction(1), steps=number),
+                        schedule=Schedule((), steps=number),
                     )
                     wrong = (rows[n:] @ outcome.reached > 0) != (eta[n:] > 0)
                     found[name, factor].append(np.mean(wrong * np.abs(2 * chance[n:] - 1)))

@@ -586,7 +586,7 @@ def test_residuals_that_cannot_be_clipped_are_looked_at_from_the_start(unsure: f
     assert (clip is None) is again
     assert point.tolist() == ([0.0, 0.0] if again else [0.3, 0.9])
     plain, looked = (
-        setting.round(setting.model.link(setting.design, *at), Fraction(1, 2), 0.3, 0.1).noise.gradient
+        setting.round(setting.model.link(setting.design, *at), Fraction(1, 2)).noise.gradient
         for at in ((np.zeros(2), None), (point, clip))
     )
     assert looked <= plain
@@ -931,7 +931,7 @@ def test_the_next_round_clips_by_an_upper_end_of_the_dispersion() -> None:
 def test_descent_without_noise_ends_at_the_maximum_likelihood() -> None:
     """The mean of its later points, of which there are as many as it divides by."""
     setting, block, values = with_signs("binomial", 10**6)
-    plan = Schedule((), (), descent=Fraction(1), steps=199)
+    plan = Schedule((), steps=199)
     reached = ask(
         setting,
         lambda link, curved: exact_sums(setting.model, setting.design, link, [block], curved),

@@ -70,15 +70,9 @@ class Regress(Question):
 
     def __post_init__(self) -> None:
         as_choice(self.family, FAMILIES, "family")
-        for name, value in (self.options or {}).items():
+        for name in self.options or {}:
             if name != "errors":
                 raise InvalidInputError(f": {name!r} is unknown{nearest(name, ('errors',))}", "options")
-            if value != "robust":
-                raise InvalidInputError(": errors must be 'robust', or be left out", "options")
-            if self.family != "gaussian":
-                raise InvalidInputError(
-                    ": robust errors are for the gaussian family; leave them out", "options"
-                )
 
     @property
     def needs_delta(self) -> bool:

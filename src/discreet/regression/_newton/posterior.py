@@ -181,9 +181,11 @@ class PublicSetting:
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 
-    def round(self, link: Link, share: Fraction, curvature: float, squares: float) -> Round:
-        """Return a round with its noise, for a share of μ²."""
+    def round(self, link: Link, share: Fraction, curved: bool = True) -> Round:
+        """Return a round with its noise, for a share of μ²; a step of descent has the gradient alone."""
         part, people = share * self.rounds_squared, self.per_person
+        curvature = 0.3 if curved else 0.0
+        squares = (0.1 if self.model.normal else 0.02) if curved and self.model.squares else 0.0
         noise = noise_for(self.model, self.design, link, part, self.relation, people, curvature, squares)
         return Round(link, noise, part)
 

@@ -151,9 +151,9 @@ def _of(design: Design, table: Table, per_person: int | None) -> RecordSource:
             frame = frame.with_columns(place=place).filter(nw.col("place") <= per_person)
         native: Any = frame.select(*names).to_native()
         if in_database:
-            return _stream(design, native.batches)
+            return _in_process(design, native.batches)
         if engine.is_duckdb():
-            return _stream(design, lambda: _arrow_batches(native.to_arrow_reader(_BATCH)))
+            return _in_process(design, lambda: _arrow_batches(native.to_arrow_reader(_BATCH)))
         return RecordSource(int(fetch(frame.select(nw.len()))[0][0]), _on_spark(design, native))
     arrays, eager = _arrays(table, columns)
     if per_person is not None:
@@ -202,32 +202,15 @@ def _codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
     return np.asarray(place.astype(np.int64))  # no place is negative, so that this is the floor
 
 
-@redact_errors
 def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSource:
     """Return records held in arrays of doubles or codes, one for each variable and the response."""
-    n = len(arrays[-1])
 
     def batches() -> Iterator[list[IntArray]]:
-        for start in range(0, max(n, 1), _SHORT):
+        for start in range(0, max(len(arrays[-1]), 1), _SHORT):
             pieces = (values[start : start + _SHORT] for values in arrays)
             yield [_codes(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
 
-    if n * (2 * design.d + 8) > _KEPT_BYTES:
-        return _in_process(design, n, batches)
-    return _in_process(design, n, batches, [records(design, codes) for codes in batches()])
-
-
-@redact_errors
-def _stream(design: Design, batches: Callable[[], Iterator[list[IntArray]]]) -> RecordSource:
-    blocks: list[RowBlock] | None = []
-    number = size = 0
-    for codes in batches():
-        number += len(codes[0])
-        if blocks is not None:
-            blocks.append(records(design, codes))
-            size += blocks[-1].size
-            blocks = blocks if size <= _KEPT_BYTES else None
-    return _in_process(design, number, batches, blocks)
+    return _in_process(design, batches)
 
 
 def _arrow_batches(batches: Iterable[Any]) -> Iterator[list[IntArray]]:
@@ -235,20 +218,24 @@ def _arrow_batches(batches: Iterable[Any]) -> Iterator[list[IntArray]]:
         yield [np.asarray(column.to_numpy(), dtype=np.int64) for column in batch.columns]
 
 
-def _in_process(
-    design: Design,
-    n: int,
-    batches: Callable[[], Iterator[list[IntArray]]],
-    in_memory: Sequence[RowBlock] | None = None,
-) -> RecordSource:
+@redact_errors
+def _in_process(design: Design, batches: Callable[[], Iterator[list[IntArray]]]) -> RecordSource:
     """Return a source that sums in memory: rows are kept, or rebuilt from codes in every round."""
+    kept: list[RowBlock] | None = []
+    number = size = 0
+    for codes in batches():
+        number += len(codes[0])
+        if kept is not None:
+            kept.append(records(design, codes))
+            size += kept[-1].size
+            kept = kept if size <= _KEPT_BYTES else None
 
     @redact_errors
     def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:
-        round_blocks = (records(design, codes) for codes in batches()) if in_memory is None else in_memory
-        return exact_sums(model, design, link, round_blocks, curvature)
+        blocks = (records(design, codes) for codes in batches()) if kept is None else kept
+        return exact_sums(model, design, link, blocks, curvature)
 
-    return RecordSource(n, sums, in_memory)
+    return RecordSource(number, sums, kept)
 
 
 def _on_spark(design: Design, native: Any) -> Callable[[ResponseModel, Link, bool], RoundSums]:

@@ -52,15 +52,9 @@ rounds with curvature predict as well: on simulated columns the errors of both a
 
 @dataclass(frozen=True)
 class Schedule:
-    """The division of μ²: a share for each round with its weight of the curvature, or ``steps`` of descent.
-
-    ``descent`` is the share of all steps together; these are rounds of the gradient alone.
-    """
+    """The division of μ²: a share for each round with curvature, or equal ones for ``steps`` of descent."""
 
     shares: tuple[Fraction, ...]
-    curvature: tuple[float, ...]
-    squares: float = 0.0
-    descent: Fraction = Fraction(0)
     steps: int = 0
 
     @classmethod
@@ -72,10 +66,8 @@ class Schedule:
         """
         model, signal = question.model, question.mu_squared / question.per_person**2
         if descends(question.design, model, aim, question.declared, signal, question.n is not None):
-            return cls((), (), descent=Fraction(1), steps=question.steps())
-        shares = model.rounds(None if question.n is None else question.n * math.sqrt(signal))
-        squares = 0.1 if model.normal else 0.02
-        return cls(shares, (0.3,) * len(shares), squares if model.squares else 0.0)
+            return cls((), question.steps())
+        return cls(model.rounds(None if question.n is None else question.n * math.sqrt(signal)))
 
 
 def descends(
@@ -126,7 +118,7 @@ def ask(
     design, model = setting.design, setting.model
     rounds: list[tuple[Round, RoundSums]] = []
     reached = _descend(setting, plan, sums, source) if plan.steps else None
-    for share, curved in zip(plan.shares, plan.curvature, strict=True):
+    for share in plan.shares:
         point, clip = model.start(design), None
         if rounds:
             distribution = normal_approximation(setting, [evidence(setting, *earlier) for earlier in rounds])
@@ -139,8 +131,8 @@ def ask(
         link = model.link(design, point, clip, setting.robust)
         if rounds:
             link = _mix(setting, distribution, link, plan.shares, [done.link for done, _ in rounds])
-        turn = setting.round(link, share, curved, plan.squares)
-        exact = sums(link, turn.noise.curvature is not None)
+        turn = setting.round(link, share)
+        exact = sums(link, True)
         if exact.survey and not rounds:
             setting = setting.with_survey(exact.survey, source)
         rounds.append((turn, add_noise(exact, turn.noise, source)))
@@ -188,13 +180,13 @@ def _descend(
     assert question.n is not None
     most = question.n * (design.norm / design.unit) ** 2 * model.most_weight
     point = ahead = np.zeros(design.d * model.outputs)
-    share = plan.descent / plan.steps
+    share = Fraction(1, plan.steps)
     later = np.zeros_like(point)
     small = question.n * design.d < _SMALL
     with one_thread() if small else nullcontext():
         for step in range(plan.steps):
             link = model.link(design, ahead)
-            turn = question.round(link, share, 0.0, 0.0)
+            turn = question.round(link, share, curved=False)
             noisy_round = evidence(question, turn, add_noise(sums(link, False), turn.noise, source))
             new: FloatArray = noisy_round.point + noisy_round.score / most
             ahead, point = new + step / (step + 3) * (new - point), new
