@@ -16,7 +16,7 @@ PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 BASE = "schema · errors · _declarations"
 """The flat modules, of which everything is made."""
 DOORS = {"extending", "numpyro", "plots", "pymc", "stan", "__init__", "__main__"}
-"""Thin public doors, which look at anything and at which nobody looks."""
+"""Thin public modules, which import anything and which only the facade imports."""
 WIDTH, ROW, BOX, TALL = 900, 74, 136, 34
 
 Graph = dict[str, set[str]]
@@ -34,8 +34,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
         yield from imported(node)
 
 
-def rooms() -> Graph:
-    """Every room, and the rooms that it imports."""
+def packages() -> Graph:
+    """Every package, and the packages that it imports."""
     names = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} - DOORS
     found: Graph = {name: set() for name in [*sorted(names), BASE]}
     for path in sorted(SOURCE.rglob("*.py")):
@@ -50,12 +50,12 @@ def rooms() -> Graph:
 
 
 def ranks(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """How many rooms lie one upon the other below each; a cycle is an error."""
+    """How many packages lie one upon the other below each; a cycle is an error."""
     found: dict[str, int] = {}
 
     def rank(name: str, above: tuple[str, ...] = ()) -> int:
         if name in above:
-            raise ValueError(f"a cycle of rooms: {' → '.join([*above, name])}")
+            raise ValueError(f"a cycle of packages: {' → '.join([*above, name])}")
         if name not in found:
             found[name] = 1 + max((rank(low, (*above, name)) for low in graph[name]), default=-1)
         return found[name]
@@ -66,7 +66,7 @@ def ranks(graph: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def direct(graph: Mapping[str, set[str]]) -> Graph:
-    """Without the arrows that others imply: a room may always look at what lies below what it looks at."""
+    """Without the arrows that others imply: a package may always look at what lies below what it looks at."""
 
     def below(name: str) -> set[str]:
         return set().union(*({low} | below(low) for low in graph[name]))
@@ -76,7 +76,7 @@ def direct(graph: Mapping[str, set[str]]) -> Graph:
 
 
 def places(graph: Mapping[str, set[str]]) -> dict[str, tuple[float, float]]:
-    """The middle of each box: the lowest rooms at the foot, and each about above what it rests on."""
+    """The middle of each box: the lowest packages at the foot, and each about above what it rests on."""
     rank, found = ranks(graph), dict[str, tuple[float, float]]()
     top = max(rank.values())
     for level in range(top + 1):
@@ -97,7 +97,7 @@ def places(graph: Mapping[str, set[str]]) -> dict[str, tuple[float, float]]:
 
 def drawing() -> str:
     """The picture."""
-    graph = direct(rooms())
+    graph = direct(packages())
     at = places(graph)
     height = max(y for _, y in at.values()) + TALL
     lines, boxes = [], []
@@ -114,7 +114,7 @@ def drawing() -> str:
         )
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
-        'aria-label="Rooms of the source; a line leads down from a room to one that it imports">',
+        'aria-label="Packages of the source; a line leads down from a package to one that it imports">',
         "<style>rect{fill:#eef3fb;stroke:#2456a6}path{fill:none;stroke:#8899aa;stroke-width:1.2}"
         "text{font:14px system-ui,sans-serif;text-anchor:middle;fill:#1b2a41}"
         "@media(prefers-color-scheme:dark){rect{fill:#1d2a3f;stroke:#8ab4f8}text{fill:#e8eefc}}</style>",

@@ -1,7 +1,7 @@
-"""The house: which room may import which, and that every address of a kind resolves.
+"""The house: which package may import which, and that every address of a kind resolves.
 
 The table is a rule, not a list of what happens to be used: data flow from declarations up to the pages,
-rooms beside each other do not see each other, and nobody takes a private name from another module.
+packages beside each other do not see each other, and nobody takes a private name from another module.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def is_module(name: str) -> bool:
     return any(PACKAGE.rglob(f"{name}.py")) or any(path.is_dir() for path in PACKAGE.rglob(name))
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "(facade)"
 
@@ -99,8 +99,8 @@ def private_names(source: str) -> list[str]:
 
 
 def problems_of(module: str, source: str) -> list[str]:
-    """What a module of ours imports and may not: by room, relatively, or a private name of another module."""
-    own, found = room_of(module), []
+    """What a module imports and may not: by package, relatively, or a private name of another module."""
+    own, found = package_of(module), []
     if own in DOORS or own == "(facade)":
         allowed = None
     elif own in BASE:
@@ -108,9 +108,11 @@ def problems_of(module: str, source: str) -> list[str]:
     else:
         allowed = ALLOWED[own] | {own}
     for line, target, names in imports(source):
-        room = room_of(target)
-        if target == "(relative)" or (allowed is not None and room not in allowed):
-            found.append(f"{module}: line {line}: {own} imports {room if target != '(relative)' else target}")
+        package = package_of(target)
+        if target == "(relative)" or (allowed is not None and package not in allowed):
+            found.append(
+                f"{module}: line {line}: {own} imports {package if target != '(relative)' else target}"
+            )
         private = [n for n in names if n.startswith("_") and not n.startswith("__") and not is_module(n)]
         found += [f"{module}: line {line}: {name} is private to another module" for name in private]
     return found
@@ -124,9 +126,9 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-def test_every_module_has_a_room() -> None:
-    rooms = {room_of(module) for module, _ in modules()}
-    assert rooms <= {*ALLOWED, *BASE, *DOORS, "(facade)"}
+def test_every_module_has_a_package() -> None:
+    packages = {package_of(module) for module, _ in modules()}
+    assert packages <= {*ALLOWED, *BASE, *DOORS, "(facade)"}
 
 
 def test_rooms_import_what_they_may() -> None:
@@ -144,7 +146,9 @@ def test_reproductions_take_no_private_name() -> None:
 def test_the_rule_is_not_much_wider_than_the_use() -> None:
     found = set()
     for module, path in modules():
-        found |= {(room_of(module), room_of(target)) for _, target, _ in imports(path.read_text("utf-8"))}
+        found |= {
+            (package_of(module), package_of(target)) for _, target, _ in imports(path.read_text("utf-8"))
+        }
     used = {(a, "(base)" if b in BASE else b) for a, b in found if a != b and a in ALLOWED}
     allowed = {(a, "(base)" if b in BASE else b) for a, targets in ALLOWED.items() for b in targets}
     assert len(allowed) <= 2 * len(used & allowed), (len(allowed), len(used))

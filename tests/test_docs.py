@@ -307,8 +307,8 @@ def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
 
 def test_the_ways_name_what_is_there() -> None:
     page = (DOCS / "project" / "architecture.md").read_text("utf-8")
-    rooms = "|".join(of_docs("_architecture").rooms())
-    named = set(re.findall(rf"`((?:{rooms})\.[\w.]+)`", page))
+    packages = "|".join(of_docs("_architecture").packages())
+    named = set(re.findall(rf"`((?:{packages})\.[\w.]+)`", page))
     assert len(named) > 30
     for name in named:
         parts = name.split(".")

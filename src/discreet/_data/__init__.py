@@ -23,7 +23,7 @@ from discreet._data.statistics import Contribution as Contribution
 from discreet._data.values import Tally as Tally
 from discreet._data.values import is_database as is_database
 
-# The door: whatever is called from outside goes through here, and no engine's words come back.
+# Whatever other packages call is guarded here, so that no message of an engine comes back.
 as_frame = redact_errors(engines.as_frame)
 as_table = redact_errors(engines.as_table)
 count_cells = redact_errors(engines.count_cells)

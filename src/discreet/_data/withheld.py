@@ -1,7 +1,7 @@
 """What an engine says when it fails is withheld, because it often quotes a record.
 
 What leaves by an exception is one of ours, and nothing hangs behind it: no cause, no context, no note, no
-frame of an engine. Every function at the door of this room is guarded (:mod:`discreet._data.guard`).
+frame of an engine. Every function that other packages call is guarded (:mod:`discreet._data.guard`).
 
 Here alone it is decided whose failure it is. Data that an engine cannot read are an :class:`EngineError`. An
 error of the engine's own is an :class:`EngineFailure`, which says nothing of the data; a call that opened
