@@ -42,7 +42,7 @@ class Relation(StrEnum):
     REPLACE_NEARBY = "replace-nearby"
 
     def implies(self, other: Relation) -> bool:
-        """Whether a guarantee for these pairs is one, with the same numbers, for the pairs of ``other``.
+        """Whether a guarantee for these pairs holds, with the same numbers, for the pairs of ``other``.
 
         Parameters
         ----------
@@ -423,7 +423,7 @@ def group_assumption(column: str) -> str:
 
 
 def as_target_delta(delta: EpsilonLike, instead: str) -> Fraction:
-    """Return the δ that is to be reached, above 0 and below 1; ``instead`` says what needs none."""
+    """Return the target δ, above 0 and below 1; ``instead`` names an alternative that needs none."""
     if delta in (0, "0"):
         raise InvalidInputError(
             "delta=0 cannot be reached: the ratio of two densities has no bound; give a delta such as 1e-6, "
@@ -512,7 +512,7 @@ def as_choice(value: Any, choices: Iterable[Any], name: str) -> Any:
 
 
 def as_positive(value: Any, name: str, why: str = "") -> int:
-    """A whole number from 1 on; ``why`` is said after that."""
+    """Return a whole number of at least 1; the message of the error ends with ``why``."""
     number = as_integer(value, name)
     if number < 1:
         raise InvalidInputError(f"must be at least 1{why}", name, value)
@@ -525,8 +525,9 @@ def as_size(n: Any) -> int:
 
 
 def check_hidden_size(n: Any, person: Any) -> None:
-    """Refuses what cannot be used with add-remove: a public n, and a bound on the records of a person, with
-    which one record more takes the place of another, so that two change."""
+    """Refuse what cannot be used with add-remove: a public n, and a bound on the records of a person. Under
+    a bound an additional record may displace another, so that two change.
+    """
     if n is not None:
         raise InvalidInputError("n is private under add-remove: leave n out, or say relation='replace-one'")
     if person is not None:

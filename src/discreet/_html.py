@@ -29,7 +29,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, styled: bool 
 
 
 def facts(pairs: Iterable[tuple[str, str]], *, styled: bool = True) -> str:
-    """A table of two columns, what and its text, without a header."""
+    """A table of two columns, name and text, without a header."""
     body = "".join(
         "<tr>" + _cell('th scope="row"', name, "left", styled) + _cell("td", text, "left", styled) + "</tr>"
         for name, text in pairs

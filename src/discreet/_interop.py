@@ -40,7 +40,7 @@ def bridge(library: str) -> Any:
 
 
 class Bridged(ABC):
-    """Mixed into whatever has a likelihood: its ways into other libraries."""
+    """A mixin for answers with a likelihood: conversions for other libraries."""
 
     @abstractmethod
     def likelihood(self) -> Any:

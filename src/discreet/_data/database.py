@@ -368,7 +368,7 @@ class Frame:
         return self
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """All rows, which the database computes here and now."""
+        """Compute and return all rows."""
         with _connected(self.engine) as connection:
             # What SQLite makes bytes of text depends on the file.
             own = "utf-8" if self.postgres else connection.exec_driver_sql("PRAGMA encoding").scalar_one()

@@ -101,7 +101,7 @@ def bare(failure: DiscreetError) -> DiscreetError:
 
 
 def _is_internal_to_spark(error: BaseException) -> bool:
-    """Spark tells its own errors by a condition, which PySpark 3 calls a class."""
+    """Return whether an error is internal to Spark, by its condition, which PySpark 3 calls a class."""
     condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     if not type(error).__module__.startswith("pyspark.") or condition is None:
         return False
@@ -162,7 +162,7 @@ def connect() -> Any:
 
 
 def fetch(aggregate: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
-    """The rows of a frame, which an engine computes here and now."""
+    """Compute and return the rows of a frame."""
     try:
         with silent_spark():
             return _rows_of(aggregate)

@@ -121,7 +121,7 @@ class Charged:
     """The ledger's receipt, if the answer was charged. It is not part of the release, nor of its JSON."""
 
     def with_receipt(self, receipt: Receipt | None) -> Self:
-        """Return the same with its receipt; what was computed already is kept.
+        """Return the answer with its receipt; results that were computed already are kept.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class Estimates(ABC):
     # What follows from it.
 
     def with_labels(self, columns: Mapping[str, Any]) -> Self:
-        """Return the same, displayed with the labels of the columns of a schema."""
+        """Return the answer, displayed with the labels of the columns of a schema."""
         labelled = copy(self)
         object.__setattr__(labelled, "column_labels", Labels.of(columns))
         return labelled

@@ -1,4 +1,4 @@
-"""What an answer for readers consists of: rows, tables, drawings and words, and how numbers are written."""
+"""The parts of an answer for readers: rows, tables, drawings and texts, and how numbers are written."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class StudyResult:
             raise CorruptReleaseError(f"a part of the study is missing or malformed: {error}") from None
 
     def _check_spent(self, written: Mapping[str, Guarantee]) -> None:
-        """Refuse receipts below the cost of their answers, and an account below them or not theirs."""
+        """Refuse receipts below the cost of their answers, and an account that does not match them."""
         receipts = {}
         for name, answer in self.answers.items():
             receipt = answer.receipt
@@ -102,7 +102,7 @@ class StudyResult:
 
 
 def _is_for(account: Account, receipt: Receipt, written: Guarantee) -> bool:
-    """Whether an account has paid for a guarantee, as it was written; today's may say more of a document."""
+    """Whether an account has paid for a guarantee as it was written, which may state less than today's."""
     return receipt.dataset == account.dataset and covers(account.scope, written)
 
 

@@ -1,4 +1,4 @@
-"""What is said of the weights of a survey, from released values: how many were cut, and Kish's numbers."""
+"""Statements about survey weights from released values: how many were cut, and Kish's numbers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class SurveyWeights:
 
 
 class WeighsRecords:
-    """What an answer says of its weights."""
+    """The methods of an answer about its survey weights."""
 
     @property
     @abstractmethod

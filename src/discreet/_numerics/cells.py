@@ -161,7 +161,7 @@ class Cells:
 
     @cached_property
     def last(self) -> FloatArray:
-        """The last one."""
+        """The last count of each cell that matters."""
         return descend(self._relative, self.top, self._floor, self.distribution.upper)
 
     @property
@@ -539,7 +539,7 @@ class GivenTotal:
 
     @property
     def nodes(self) -> list[tuple[float, GivenTotal]]:
-        """Itself, as a mixture of one."""
+        """Return itself, as a mixture with one component."""
         return [(1.0, self)]
 
     @cached_property

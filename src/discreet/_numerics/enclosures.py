@@ -50,7 +50,7 @@ def enclose(compute: Callable[[], Ball], relative: float = 1e-12, absolute: floa
 
 
 def above(value: Ball) -> float:
-    """The least convenient double: at least every number in the ball."""
+    """Return a double that is at least every number in the ball."""
     upper = float(value.upper())
     return math.nextafter(upper, math.inf) if math.isfinite(upper) else upper
 

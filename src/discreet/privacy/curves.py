@@ -883,7 +883,7 @@ class Target:
 
 
 def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:
-    """About the least value over the orders; each is a valid bound, so the search need not be perfect."""
+    """Return about the least bound over the orders; each is valid, so the search need not be exact."""
     if max_order <= 1:
         return math.inf
     top = math.log(min(max_order - 1, _LARGEST_ORDER) * (1 - 1e-9))

@@ -93,12 +93,8 @@ class Request(ABC):
 def refuse_weight(schema: Schema, what: str) -> None:
     """Refuse a schema with survey weights for a question that has no weighted form.
 
-    Parameters
-    ----------
-    schema : Schema
-        What is public about the data.
-    what : str
-        What is not weighted, and the way out.
+        Parameters ---------- schema : Schema What is public about the data. what : str What is not weighted,
+        and what to do instead.
 
     Raises
     ------
