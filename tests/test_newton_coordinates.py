@@ -29,12 +29,27 @@ def lengths(rows: Any, matrix: Any, norm: float) -> Any:
 def test_noise_follows_a_narrow_column() -> None:
     one = made()
     norm, plain = one.norm / one.unit, np.eye(2)
-    found = choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 0.1, (plain, 0.1))
+    found = choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 0.1, (plain, 0.1), 1.0)
     rows = np.column_stack([np.ones(4000), np.random.default_rng(1).normal(0, 0.001**0.5, 4000)])
     assert 0.1 < np.mean(lengths(rows, found, norm) <= 1) < 0.99
     noise = np.linalg.inv(found) @ np.linalg.inv(found).T
     assert noise[1, 1] < 0.02
     assert noise[0, 0] < 1.5
+
+
+def test_fewer_rows_are_shortened_the_more_records_there_are() -> None:
+    """What the model leaves out then outweighs the noise: shortened records fit other coefficients best."""
+    one, generator = made(), np.random.default_rng(1)
+    norm, plain = one.norm / one.unit, np.eye(2)
+    rows = np.column_stack([np.ones(4000), generator.normal(0, 0.001**0.5, 4000)])
+    moments = np.diag([1.0, 0.001])
+    shares = [
+        np.mean(lengths(rows, choose(one, moments, 1.0, 0.01, 0.1, (plain, 0.1), records), norm) > 1)
+        for records in (300, 10_000, 1_000_000)
+    ]
+    assert shares[0] > shares[1] > shares[2]
+    assert shares[0] > 0.1
+    assert shares[2] < 0.01
 
 
 def test_few_records_of_a_level_are_not_shortened() -> None:
@@ -47,7 +62,7 @@ def test_few_records_of_a_level_are_not_shortened() -> None:
     moments[0, at] = moments[at, 0] = rare @ [1 - share, share]
     moments[at, at] = rare**2 @ [1 - share, share]
     moments[3 - at, 3 - at] = 0.002
-    found = choose(one, moments, 1.0, 0.01, 0.1, (np.eye(3), 0.1))
+    found = choose(one, moments, 1.0, 0.01, 0.1, (np.eye(3), 0.1), 1.0)
     assert not np.array_equal(found, np.eye(3))
     row = np.ones(3)
     row[at], row[3 - at] = rare[1], 0.0
@@ -56,10 +71,10 @@ def test_few_records_of_a_level_are_not_shortened() -> None:
 
 def test_rows_stay_as_they_are_where_nothing_is_gained() -> None:
     one, plain = made(), np.eye(2)
-    assert choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 1e-9, (plain, 1e-9)) is plain
-    assert choose(one, np.diag([1.0, 1 / 3]), 1.0, 0.01, 0.1, (plain, 0.05)) is plain
-    narrow = choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 0.1, (plain, 0.1))
-    assert choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 0.1, (narrow, 0.08)) is narrow
+    assert choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 1e-9, (plain, 1e-9), 1.0) is plain
+    assert choose(one, np.diag([1.0, 1 / 3]), 1.0, 0.01, 0.1, (plain, 0.05), 1.0) is plain
+    narrow = choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 0.1, (plain, 0.1), 1.0)
+    assert choose(one, np.diag([1.0, 0.001]), 1.0, 0.01, 0.1, (narrow, 0.08), 1.0) is narrow
 
 
 def test_records_are_guessed_by_their_moments() -> None:

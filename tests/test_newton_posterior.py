@@ -31,6 +31,7 @@ from discreet.regression._newton.posterior import (
     NormalApproximation,
     Posterior,
     PublicSetting,
+    _step,
     combine_rounds,
     latent,
     normal_approximation,
@@ -632,6 +633,24 @@ def test_an_intercept_is_moved_by_half_of_the_mean_square_of_what_predictors_mov
     assert distribution.mean == pytest.approx(truth, abs=0.012)
 
 
+def test_a_round_looks_where_rates_are_and_not_where_a_straight_score_has_them() -> None:
+    """A tenth of the records have a rate of 4, and were the score straight of 10."""
+    made = design("y ~ g", family="poisson", bounds={"y": (0, 12)}, levels={"g": ("no", "yes")})
+    setting = replace(asked("poisson", 20_000, "1"), design=made)
+    codes = (np.arange(20_000) < 2000).astype(np.int64)
+    rows = made.rows([codes], len(codes)) / made.unit
+    rates = np.where(codes, 4.0, 1.0)
+    start = np.array([math.log(rates.mean()), 0.0])
+    score, curvature = rows.T @ (rates - rates.mean()), rates.mean() * rows.T @ rows
+    straight = np.linalg.solve(curvature, score)
+    assert np.exp(rows @ (start + straight)).max() > 10
+    moments = rows.T @ rows / len(rows)
+    step = _step(setting, np.eye(2), moments, start, straight)
+    assert rows @ (start + step) == pytest.approx(np.log(rates), abs=0.06)
+    wild = _step(setting, np.eye(2), moments, start, 1e4 * straight)
+    assert np.abs(rows @ wild).max() < 20
+
+
 def test_whether_the_score_is_straight_is_judged_where_the_records_are() -> None:
     """Narrow data in wide bounds: what a coefficient moves in the corners of the bounds does not count."""
     setting, generator = asked("poisson", 3000, "1"), np.random.default_rng(2)
@@ -918,6 +937,8 @@ def test_clips_leave_room_where_errors_may_not_be_normal() -> None:
     assert distribution.predictor_variance == pytest.approx(0.04)
     rate = math.exp(1 + 1.5 * 0.2)
     assert counts.model.clip(distribution, 1e9) == 1 + math.ceil(3 * math.sqrt(rate) + 2 * 0.2 * rate)
+    scattered = replace(distribution, dispersion=2.0)
+    assert counts.model.clip(scattered, 1e9) == 1 + math.ceil(3 * math.sqrt(2 * rate) + 2 * 0.2 * rate)
 
 
 def test_the_next_round_clips_by_an_upper_end_of_the_dispersion() -> None:

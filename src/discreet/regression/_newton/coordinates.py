@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet._typing import FloatArray
 from discreet.regression._newton.design import Design
+from discreet.regression._newton.models import MISFIT
 
 _GUESSED = 512
 """Records made up to compare coordinates."""
@@ -28,6 +29,7 @@ def choose(
     dispersion: float,
     noise: float,
     kept: tuple[FloatArray, float],
+    records: float,
 ) -> FloatArray:
     """Return the coordinates L of the next round: those that were ``kept`` so far, or better ones.
 
@@ -46,7 +48,9 @@ def choose(
         curvature = weight * (rows * shares[:, None]).T @ rows / len(rows)
         curvature = curvature + 1e-9 * weight * np.diag(np.diag(moments))
         back = np.linalg.inv(matrix)
-        chance = dispersion * curvature + noise * back @ back.T
+        lost = rows * (1 - shares)[:, None]
+        missed = records * weight * MISFIT / design.d * lost.T @ lost / len(rows)
+        chance = dispersion * (curvature + missed) + noise * back @ back.T
         return float(np.linalg.slogdet(chance)[1] - 2 * np.linalg.slogdet(curvature)[1])
 
     lower = np.linalg.cholesky(moments)

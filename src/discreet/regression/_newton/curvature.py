@@ -231,9 +231,15 @@ class LatentCurvature:
         seen, n = self.seen, self.records
         if not self.disperses:
             return 0.0, 0.0
-        if not self.model.normal:
-            return 0.0, _DISPERSION
         values, vectors = self.positive()
+        if not self.model.normal:
+            tried = np.linspace(-2.0, 5.0, 141)
+            level = np.full(len(tried), float(self._levels(values[None], vectors[None])[0]))
+            log = self._squares_of_counts(level, np.exp(tried))
+            shares = np.exp(log - log.max())
+            shares /= shares.sum()
+            middle = float(shares @ tried)
+            return middle, max(math.sqrt(float(shares @ (tried - middle) ** 2)), 0.02)
         score = seen.score @ vectors + values * ((seen.point - seen.square_point) @ vectors)
         n = float(self._levels(values[None], vectors[None])[0])
         left = seen.square - float((np.maximum(score**2 - seen.variance, 0.0) / values).sum())
@@ -338,12 +344,7 @@ class LatentCurvature:
         """Return log p(Σr² | g̃, A, φ), and the distribution of φ before Σr² is seen."""
         seen = self.seen
         if not self.model.normal:
-            level = self._levels(values, vectors)
-            expected = seen.ratio * dispersion * level
-            rate = level / self.records
-            spread = seen.square_variance + level * dispersion**2 * (1 + 2 * rate) + (0.02 * level) ** 2
-            log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
-            return np.asarray(log - (np.log(dispersion) / _DISPERSION) ** 2 / 2)
+            return self._squares_of_counts(self._levels(values, vectors), dispersion)
         # Of the score without noise, given that with it: K⁻¹ = Σ⁻¹ − Σ⁻¹A P⁻¹ AΣ⁻¹.
         noise, n, diagonal = seen.variance, self._levels(values, vectors), np.arange(self.size)
         share = weight * values[:, None, :]
@@ -361,6 +362,14 @@ class LatentCurvature:
         spread = spread + seen.square_variance + n * np.maximum(fourth - second**2, 0.0)
         log = -((seen.square - expected) ** 2) / spread / 2 - np.log(spread) / 2
         return np.asarray(np.where(dispersion > 1.5, -np.inf, log + np.log(dispersion) / 2))
+
+    def _squares_of_counts(self, level: FloatArray, dispersion: FloatArray) -> FloatArray:
+        """Return log p(Σr² | Σμ, φ), and the distribution of φ before Σr² is seen."""
+        seen = self.seen
+        rate = level / self.records
+        spread = seen.square_variance + level * dispersion**2 * (1 + 2 * rate) + (0.02 * level) ** 2
+        log = -((seen.square - seen.ratio * dispersion * level) ** 2) / spread / 2 - np.log(spread) / 2
+        return np.asarray(log - (np.log(dispersion) / _DISPERSION) ** 2 / 2)
 
     def estimate(self) -> tuple[States, float]:
         """Compute the state of one estimate of the curvature, and the sum of weights there."""

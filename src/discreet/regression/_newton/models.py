@@ -37,6 +37,8 @@ OUTER_BITS = 12
 _FARTHEST = 2.0**28
 """No coefficient of a point is larger, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
+MISFIT = 0.05
+"""The part of the response's variance, given the columns, that the model may have left out."""
 _SIGNAL = 700
 _CELLS = 200
 """Into which predictors are put where pairs of records are compared."""
@@ -270,6 +272,10 @@ class ResponseModel(ABC):
     @abstractmethod
     def mean(self, predictor: FloatArray) -> FloatArray:
         """Return the mean response; for several outputs, the probabilities of all classes."""
+
+    def slope(self, predictor: FloatArray) -> FloatArray:
+        """Return the slope of the mean response, for one output."""
+        return np.asarray((self.mean(predictor + 1e-4) - self.mean(predictor - 1e-4)) / 2e-4)
 
     def at_constant(self, predictor: float) -> tuple[float, float]:
         """Return the mean response and its slope at one predictor."""
@@ -558,28 +564,34 @@ class PoissonModel(ResponseModel):
         centre, variance = distribution.predictors
         variance += distribution.predictor_variance
         rate = math.exp(min(centre + 1.5 * math.sqrt(variance), math.log(self.most)))
-        least = 1 + math.ceil(3 * math.sqrt(rate) + 2 * math.sqrt(distribution.predictor_variance) * rate)
+        dispersion = max(distribution.dispersion, 1.0)
+        least = 1 + math.ceil(
+            3 * math.sqrt(dispersion * rate) + 2 * math.sqrt(distribution.predictor_variance) * rate
+        )
         typical = (
             distribution.records
             * float(np.trace(distribution.curvature))
             / distribution.level
             / len(distribution.mean)
         )
-        windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int)).tolist()
-        worth = []
-        for window in windows:
-            slope, scatter = self.expected_moments(window, centre, variance)
-            worth.append((scatter * typical + cost * (window + 0.5) ** 2) / slope**2)
+        windows = np.unique(np.geomspace(min(self.most, least), self.most, 24).astype(int))
+        slope, scatter, lost = np.array([self.expected_moments(one, centre, variance) for one in windows]).T
+        chance = dispersion * (scatter + distribution.records * MISFIT * lost / len(distribution.mean))
+        worth = (chance * typical + cost * (windows + 0.5) ** 2) / slope**2
         return float(windows[int(np.argmin(worth))])
 
-    def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float]:
-        """Return the mean slope and variance of a clipped count over records with normal predictors."""
+    def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float, float]:
+        """Return the mean slope and variance of a clipped count over records with normal predictors, and the
+        mean square of what clipping takes from the slope, over the rate.
+        """
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
         _, slope, scatter, _, _ = window_moments(nodes, window, self.most)
-        return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS)
+        rate = np.exp(nodes)
+        lost = float((rate - slope) ** 2 @ _WEIGHTS) / float(rate @ _WEIGHTS)
+        return max(float(slope @ _WEIGHTS), 1e-9), float(scatter @ _WEIGHTS), lost
 
     def scatter(self, clip: float, centre: float, variance: float) -> float:
-        slope, scatter = self.expected_moments(clip, centre, variance)
+        slope, scatter, _ = self.expected_moments(clip, centre, variance)
         return min(max(scatter / slope, 0.1), 1.0)
 
     def at_constant(self, predictor: float) -> tuple[float, float]:

@@ -168,6 +168,7 @@ def _mix(
         distribution.dispersion,
         alone * pair,
         (so_far, together * pair),
+        distribution.records,
     )
     return replace(link, mixing=same) if chosen is so_far else link.with_mixing(chosen, design)
 
