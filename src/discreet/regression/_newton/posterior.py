@@ -391,11 +391,11 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
 def _stretches(setting: PublicSetting, last: Evidence) -> FloatArray:
     """Return by how much less columns vary than those of evenly spread records, for a prior in that unit.
 
-    Where the scale of the prior is learned, all columns then share one scale of what they move. The noise on
-    the curvature counts as variation, so that no factor is large by chance.
+    A prior of what columns move is as weak for narrow ones. The noise on the curvature counts as variation,
+    so that no factor is large by chance.
     """
     at, size = setting.design.constant, len(last.point)
-    if at is None or not setting.prior.learned or setting.model.outputs > 1:
+    if at is None or setting.model.outputs > 1:
         return np.ones(size)
     assert last.curvature is not None
     back = last.coordinates
@@ -528,8 +528,6 @@ def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> No
         steps = move, _step(setting, seen[-1].mixing, spread, point, move)
         squares = [float(step @ curvature @ step) / level for step in steps]
         move = steps[int(np.argmin(squares))] * min(1.0, _FARTHEST / max(math.sqrt(min(squares)), 1e-6))
-        if len(seen) == 1:
-            move = move * setting.model.first_step(setting.design, point, move)
     vectors = plain.T @ vectors
     covariance = vectors @ state.covariance[0] @ vectors.T
     return NormalApproximation(
