@@ -414,7 +414,7 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
         question = asked(formula, family).setting(1000)
         for aim in ("intervals", "prediction"):
             plan = Schedule.of(question, aim)
-            assert sum(plan.shares, Fraction(0)) + plan.descent == 1
+            assert sum(plan.shares, Fraction(0)) == (0 if plan.steps else 1)
 
 
 def test_very_many_records_are_predicted_in_few_passes() -> None:
@@ -539,7 +539,7 @@ def test_coordinates_of_a_round_are_checked_and_read() -> None:
     assert last.mixing
     low, high = (float(end[1]) for end in found.interval(0.999))
     assert low < 5 < high
-    assert high - low < 3  # of about 20 where the noise follows the bounds
+    assert high - low < 6  # of about 20 where the noise follows the bounds
     assert Fit.from_json(found.to_json()) == found
     content = found.content()
     for wrong in ([0, 0, 0, 0], [1 << 45, 0, 0, 1 << 45], [4096, 0, 0], [1 << 70, 0, 0, 4096]):

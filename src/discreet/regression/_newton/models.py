@@ -220,6 +220,10 @@ class ResponseModel(ABC):
         """
         return None
 
+    def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
+        """Return the fraction of the first Newton step to take from a point with equal predictors."""
+        return 1.0
+
     def linearise_at(
         self, design: Design, distribution: NormalApproximation, cost: float
     ) -> tuple[FloatArray, float | None]:
@@ -531,6 +535,23 @@ class PoissonModel(ResponseModel):
         if not design.columns[0].factors:
             point[0] = math.log(self.most / 2)
         return point
+
+    def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
+        """Return the largest step that keeps every possible rate within the largest count.
+
+        Where rates differ by orders of magnitude, a full linear step goes far above them, and each later
+        round comes down by one only.
+        """
+        at, unit = design.constant, 2.0**design.bits
+        if at is None or self.outputs > 1:
+            return 1.0
+        rest = np.delete(np.abs(move), at)
+        along = float(rest @ np.delete(design.reach, at))
+        across = math.sqrt(max(float(design.norm) ** 2 - float(design.reach[at]) ** 2, 0.0))
+        constant = float(design.reach[at]) / unit
+        most = constant * float(move[at]) + min(along, across * math.sqrt(float(rest @ rest))) / unit
+        room = math.log(self.most) - constant * float(point[at])
+        return min(1.0, max(room, 0.0) / most) if most > 0 else 1.0
 
     def limit(self, clip: float | None, reach: int) -> int:
         return self.most if clip is None else min(self.most, max(1, math.ceil(clip)))

@@ -528,6 +528,8 @@ def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> No
         steps = move, _step(setting, seen[-1].mixing, spread, point, move)
         squares = [float(step @ curvature @ step) / level for step in steps]
         move = steps[int(np.argmin(squares))] * min(1.0, _FARTHEST / max(math.sqrt(min(squares)), 1e-6))
+        if len(seen) == 1:
+            move = move * setting.model.first_step(setting.design, point, move)
     vectors = plain.T @ vectors
     covariance = vectors @ state.covariance[0] @ vectors.T
     return NormalApproximation(
