@@ -284,7 +284,10 @@ def _with_receipt(answer: Any, text: str, url: str) -> Any:
 
 def _schema(
     file: Records,
-    n: Annotated[str | None, typer.Option("--n", help="Public number of records, or public.")] = None,
+    n: Annotated[
+        str | None,
+        typer.Option("--n", help="The number of records, if it is public; 'public' reads it from the data."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the template to this new TOML file.")] = None,
     force: Force = False,
 ) -> None:

@@ -88,7 +88,7 @@ class SparsePosterior:
 
     @property
     def total(self) -> RecordNumber:
-        """The number of all records, as draws; the sum of levels beyond the least certain is drawn as
+        """Draws of the number of all records; the sum of all but the least certain levels is drawn as
         normal.
         """
         rng, levels = np.random.default_rng(0), self._levels

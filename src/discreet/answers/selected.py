@@ -162,7 +162,7 @@ class Discovered(Selected):
                 (
                     "What is published",
                     f"a level of {half:,} records with a probability of one half, of {most:,} with 99 %; of "
-                    f"a single record with at most δ = {amount(chosen.delta)}; of none never",
+                    f"a single record with at most δ = {amount(chosen.delta)}; a level without records never",
                 ),
                 ("Missing values", "left out"),
             ),

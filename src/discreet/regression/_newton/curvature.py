@@ -508,7 +508,7 @@ class LatentCurvature:
         )
 
     def unmixed(self, matrix: FloatArray) -> FloatArray:
-        """Return a sum of outer products of rows for rows as they are."""
+        """Undo the mixing of coordinates in a sum of outer products of rows."""
         back = np.linalg.inv(self.mixing)
         return np.asarray(back @ matrix @ back.T)
 
