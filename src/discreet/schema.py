@@ -67,7 +67,17 @@ class Declaration:
 
     @classmethod
     def explain_unknown(cls, name: str) -> str:
-        """Return what to do about an unknown keyword, for a message."""
+        """Return what to do about an unknown keyword, for a message.
+
+        Parameters
+        ----------
+        name : str
+            The keyword.
+
+        Returns
+        -------
+        str
+        """
         return f"is unknown{nearest(name, cls.keywords())}"
 
     @classmethod
