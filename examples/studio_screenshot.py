@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from discreet._studio.app import bound, create_app, make_server
+from discreet._studio.app import bind_port, create_app, make_server
 from discreet._studio.guard import StudioSettings
 
 CHROMIUM = "/usr/bin/chromium"
@@ -20,7 +20,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 def main() -> None:
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images/studio.png")
-    with bound(0) as listening, sync_playwright() as playwright:
+    with bind_port(0) as listening, sync_playwright() as playwright:
         settings = StudioSettings(port=listening.getsockname()[1])
         server = make_server(create_app(settings))
         listening.listen()

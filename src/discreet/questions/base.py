@@ -304,7 +304,7 @@ class Question(Declaration, ABC):
         >>> Mean.of({"colum": "age"})
         Traceback (most recent call last):
         ...
-        discreet.errors.InvalidInputError: 'colum' is unknown; did you mean 'column'?
+        discreet.errors.InvalidInputError: colum='age' is unknown; did you mean 'column'?
         """
         prefix = f"{where}: " if where else ""
         fields_by_name = {field.name: field for field in cls.parameters()}
