@@ -26,6 +26,7 @@ from discreet._documents.base import checksum
 from discreet._numerics.cells import climb
 from discreet._registry import DOCUMENTS
 from discreet.errors import CorruptLedgerError, CorruptReleaseError, DiscreetError, InvalidInputError
+from discreet.regression._newton.curvature import LatentCurvature
 from discreet.regression._newton.fit import Regression
 from discreet.regression._newton.formulas import check_formula
 from effort import processor_seconds
@@ -406,6 +407,70 @@ def test_a_document_computes_no_more_than_it_holds() -> None:
             content["question"]["formula"] = f"{first} ~ C(g)"
             with pytest.raises(CorruptReleaseError):
                 load_answer(sealed("regress-gaussian", content))
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "value"),
+    [
+        *(("regress-poisson", part, 10**30) for part in ("gradient", "curvature", "square")),
+        ("regress-add-remove", "curvature", 10**40),
+        ("regress-robust", "outer", -(10**30)),
+    ],
+)
+def test_sums_are_not_larger_than_those_of_so_many_records(name: str, part: str, value: int) -> None:
+    whole = content_of(name)["rounds"][1][part]
+    refused(name, (("rounds", 1, part, 0) if isinstance(whole, list) else ("rounds", 1, part), value))
+
+
+def test_a_rate_beyond_the_range_of_predictors_is_computed() -> None:
+    """A forged curvature moved the mean predictor to where its exponential is no double, or 0."""
+    model = Regression.from_dict(content_of("regress-poisson")["question"]).model
+    for predictor in (-1000.0, 1000.0):
+        rate, slope = model.at_constant(predictor)
+        assert 0 < rate == slope < 1e9
+
+
+def test_a_posterior_is_drawn_from_a_bounded_number_of_curvatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty coefficients with robust errors and no positive curvature went on for a quarter of a minute."""
+    numbers = np.random.default_rng(1).normal(size=(900, 30)).clip(-4, 4)
+    data = {f"x{i}": column for i, column in enumerate(numbers.T)}
+    schema = discreet.Schema(dict.fromkeys(data, (-4, 4)), n=900)
+    formula, robust = f"x0 ~ {' + '.join(list(data)[1:])}", {"errors": "robust"}
+    with processor_seconds(20):
+        fit = discreet.regress(data, formula, schema=schema, epsilon=1, delta="1e-6", options=robust)
+    content = json.loads(fit.to_json())
+    for turn in content["release"]["rounds"]:
+        for part in ("curvature", "outer"):
+            turn[part] = [-abs(value) for value in turn[part]]
+    forged = load_answer(json.dumps({**content, "checksum": checksum(content["release"])}))
+    tried, solved = [], []
+    states, solve = LatentCurvature.states, np.linalg.lstsq
+
+    def counted(self: LatentCurvature, x: Any) -> Any:
+        tried.append(len(x))
+        return states(self, x)
+
+    def solving(matrix: Any, *more: Any, **how: Any) -> Any:
+        solved.append(matrix.shape)
+        return solve(matrix, *more, **how)
+
+    monkeypatch.setattr(LatentCurvature, "states", counted)
+    monkeypatch.setattr(np.linalg, "lstsq", solving)
+    assert len(forged.rows()) == 30
+    assert 1000 < sum(tried) < 16_000
+    assert len([shape for shape in solved if shape == (465, 465)]) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [("sample-poisson", ("draws", 0), -1e12), ("release-mbeta", ("counts", 0), 10**9)],
+)
+def test_draws_of_impossible_results_end_in_an_error_of_ours(name: str, path: Any, value: Any) -> None:
+    """The weights of what may lie behind a rate below 0 were no numbers, of which NumPy spoke."""
+    content = content_of(name)
+    put(content, path, value)
+    with pytest.raises(DiscreetError), np.errstate(all="ignore"):
+        load_answer(sealed(name, content)).draws(10, 1)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from fractions import Fraction
 from io import StringIO
 from pathlib import Path
@@ -254,7 +254,25 @@ def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
         text = resealed(document).encode()
     else:
         text = damaged(rng, text)
-    return lambda: str(load_answer(text))
+    return lambda: offered(load_answer(text))
+
+
+def offered(answer: Any) -> str:
+    """What an answer prints, once all else that it offers was an answer or one of our errors."""
+    asked: tuple[Callable[[], object], ...] = (
+        *(lambda: answer.rows(0.5), lambda: answer.interval(0.99), lambda: answer.draws(10, 1)),
+        *(lambda: answer.to_frame(), lambda: answer.page(), lambda: answer.likelihood()),
+        *(
+            lambda: answer.mean(),
+            lambda: answer.std(),
+            lambda: answer.to_json(),
+            lambda: answer._repr_html_(),
+        ),
+    )
+    for each in () if hasattr(answer, "questions") else asked:
+        with suppress(DiscreetError):
+            each()
+    return str(answer)
 
 
 SCHEMA = """

@@ -13,6 +13,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,6 +95,17 @@ class Labels:
         """Return a table with its caption and header in the words of the schema."""
         header = tuple(map(self.term, table.header))
         return replace(table, header=header, caption=self.prose(table.caption))
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Numbers of a document that floating point cannot compute with end in an error of ours."""
+    try:
+        yield
+    except (ArithmeticError, ValueError, IndexError) as error:
+        if isinstance(error, DiscreetError):
+            raise
+        raise TooLargeError("this release holds numbers too extreme to compute with") from None
 
 
 @dataclass(frozen=True)
@@ -217,7 +229,8 @@ class Estimates(ABC):
         """Compute rows once for each level: print, plot and report ask again."""
         results = self.__dict__.setdefault(f"_kept{of.__name__}", {})
         if level not in results:
-            results[level] = of(as_probability(level))
+            with computing():
+                results[level] = of(as_probability(level))
         return list(results[level])
 
     def rows(self, level: float = 0.95) -> list[Row]:
@@ -681,14 +694,10 @@ class Answer(Charged, Estimates):
 
     def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a page; where nothing can be estimated, the table shows the released numbers."""
-        try:
+        with computing():
             shown = list(super().describe(level))
             if not self.shown_rows(level):
                 shown += [("table", released) for released in self.tables()[:1]]
-        except (ArithmeticError, ValueError, IndexError) as error:
-            if isinstance(error, DiscreetError):
-                raise
-            raise TooLargeError("this release holds numbers too extreme to compute with") from None
         yield from shown
         yield "text", f"Guarantee: {self.guarantee}. {self.guarantee.meaning()}"
         yield from (("text", f"Assumed: {assumption}.") for assumption in self.guarantee.assumptions)

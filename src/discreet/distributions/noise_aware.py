@@ -440,8 +440,10 @@ class Enumerated:
     """
 
     def __init__(self, rows: IntArray, log_weight: FloatArray) -> None:
+        if not np.isfinite(top := log_weight.max()):
+            raise TooLargeError("no counts of so many records explain what was published")
         self._rows = rows
-        weight = np.exp(log_weight - log_weight.max())
+        weight = np.exp(log_weight - top)
         self._weight = weight / weight.sum()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:

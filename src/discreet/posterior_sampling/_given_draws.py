@@ -44,7 +44,7 @@ def weighed_statistics(
         values = log_weight(scanned)
         relevant = np.flatnonzero(values > values.max() - _LOG_WEIGHT_DEPTH)
         if not len(relevant):
-            raise InvalidInputError("these draws cannot come from any records within the bounds")
+            return scanned, _normalise(values)
         first, last = relevant[0] - 1, relevant[-1] + 1
         inner = low if first < 0 else float(scanned[first])
         outer = high if last >= len(scanned) else float(scanned[last])
@@ -65,5 +65,7 @@ def weighed_statistics(
 
 
 def _normalise(log_weights: FloatArray) -> FloatArray:
-    weight = np.exp(log_weights - log_weights.max())
+    if not math.isfinite(top := log_weights.max()):
+        raise InvalidInputError("these draws cannot come from any records within the bounds")
+    weight = np.exp(log_weights - top)
     return np.asarray(weight / weight.sum(), dtype=np.float64)

@@ -36,6 +36,10 @@ _TRIED = 192
 _ENOUGH = 0.7
 """The share of them that must count for no slices to be taken."""
 _CHAINS, _BURN, _KEPT = 48, 30, 30
+_NUMBERS = 330_000
+"""In the curvatures of all chains, times their size: what bounds the time of larger ones."""
+_SHRUNK = 20
+"""Points tried on an ellipse before a chain stays where it is."""
 _DRAWS = 4000
 MOST_LATENT = 30
 """Coefficients up to which the curvature is drawn; beyond, it is taken at one estimate."""
@@ -417,7 +421,7 @@ class LatentCurvature:
 
     def _slices(self, x: FloatArray, log: FloatArray, generator: np.random.Generator) -> States:
         """Draw by elliptical slice sampling, several chains at once."""
-        chains = min(_CHAINS, max(12, 60_000 // self.size**2))
+        chains = min(_CHAINS, max(12, _NUMBERS // self.size**3))
         good = np.flatnonzero(np.isfinite(log))
         if len(good):
             weights = np.exp((log[good] - log[good].max()) / 4)
@@ -433,7 +437,9 @@ class LatentCurvature:
             angle = generator.uniform(0, 2 * math.pi, chains)
             low, high = angle - 2 * math.pi, angle.copy()
             active, new, new_log = np.arange(chains), x.copy(), log.copy()
-            while len(active):
+            for _ in range(_SHRUNK):
+                if not len(active):
+                    break
                 turn = angle[active, None]
                 tried = x[active] * np.cos(turn) + other[active] * np.sin(turn)
                 reached = self.states(tried).log_density
@@ -443,7 +449,6 @@ class LatentCurvature:
                 back = angle[active] < 0
                 low[active[back]], high[active[~back]] = angle[active[back]], angle[active[~back]]
                 angle[active] = generator.uniform(low[active], high[active])
-                active = active[high[active] - low[active] > 1e-9]
             x, log = new, new_log
             if step >= _BURN and step % 2:
                 points.append(x)
@@ -457,17 +462,17 @@ class LatentCurvature:
             noise = math.sqrt(self.size * self.seen.outer_variance)
             positive = self._above(self.outer_mean, max(noise, self.outer_per_record))
             distributions.append((self.outer_mean, self.outer_root, positive))
-        wholes = [(vectors * values) @ vectors.T for _, _, (values, vectors) in distributions]
+        ways, diagonal = [], i == j
+        for mean, root, (values, vectors) in distributions:
+            whole = ((vectors * values) @ vectors.T)[i, j]
+            parts = np.column_stack([whole * ~diagonal - mean, whole * diagonal])
+            ways.append(np.linalg.lstsq(root, parts, rcond=1e-12)[0])
+        way = np.concatenate(ways)
         start = np.zeros(free)
-        for _ in range(60):
-            places = [
-                np.linalg.lstsq(root, whole[i, j] - mean, rcond=1e-12)[0]
-                for (mean, root, _), whole in zip(distributions, wholes, strict=True)
-            ]
-            start[: sum(map(len, places))] = np.concatenate(places)
+        for turn in range(60):
+            start[: len(way)] = way @ (1.0, 1.25**turn)
             if np.isfinite(self.states(start[None]).log_density[0]):
                 break
-            wholes = [whole + np.diag(np.diag(whole)) / 4 for whole in wholes]
         return start
 
     def _draw(

@@ -60,7 +60,7 @@ from discreet.regression._newton.posterior import (
 )
 from discreet.regression._newton.records import RecordSource, codes_of, read
 from discreet.regression._newton.rounds import Outcome, Schedule, ask, descends
-from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, round_cost
+from discreet.regression._newton.sums import Round, RoundNoise, RoundSums, possible, round_cost
 
 if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
@@ -73,6 +73,8 @@ _READING = (
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
 """Of a document; no question has as many."""
+_MOST_RECORDS = 2**53
+"""Of a document that does not say how many there are."""
 _SCALES = {"gaussian": f"orthogonal, 2^{RESPONSE_BITS}"}
 """How columns, and a response of numbers, are scaled: a document says it, and another scale is refused."""
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
@@ -794,7 +796,7 @@ class Fit(WeighsRecords, Bridged, Answer):
             tuple(_round_from(fields, asked) for fields in content["rounds"][:_MOST_ROUNDS]),
             content["private"] is True,
             dict(content["versions"]),
-            tuple(as_count(value, "survey", -LARGEST) for value in content.get("survey", ())),
+            tuple(as_count(value, "survey", -(2**200), 2**200) for value in content.get("survey", ())),
         )
         promised = read.guarantee.to_dict()
         earlier = {**promised, "assumptions": [_PUBLIC]}  # of 0.2.0, for people
@@ -823,7 +825,9 @@ class Fit(WeighsRecords, Bridged, Answer):
         if (None if self.reached is None else len(self.reached)) != size:
             raise ValueError("its last point does not fit its question")
         people = Fraction(asked.per_person or 1) ** 2
-        for turn, _ in self.rounds:
+        for turn, sums in self.rounds:
+            if not possible(asked.model, asked.design, turn, sums, self.n or _MOST_RECORDS):
+                raise ValueError("a round has larger sums than its records can have")
             variance = turn.noise.gradient
             cost = round_cost(asked.model, asked.design, turn, asked.relation) * people
             wanted = variance * cost / turn.mu_squared

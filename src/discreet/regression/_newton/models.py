@@ -595,7 +595,8 @@ class PoissonModel(ResponseModel):
         return min(max(scatter / slope, 0.1), 1.0)
 
     def at_constant(self, predictor: float) -> tuple[float, float]:
-        return math.exp(predictor), math.exp(predictor)
+        rate = math.exp(min(max(predictor, -self.farthest), self.farthest))
+        return rate, rate
 
     def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
         rate = min(max(mean, sure, 0.5 / records), float(self.most))

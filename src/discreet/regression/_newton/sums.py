@@ -202,12 +202,24 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
     ValueError
         If a variance is not positive, or the noise is another than what its part of μ² asks for.
     """
-    noise = turn.noise
-    variances = astuple(noise)
+    gradient, variances = turn.noise.gradient, astuple(turn.noise)
     if min(variance for variance in variances if variance is not None) <= 0:
         raise ValueError("the variance of a round's noise must be positive")
-    ratios = [None if variance is None else variance / noise.gradient for variance in variances[1:]]
-    return exposure(model, design, turn.link, relation, *ratios) / noise.gradient
+    ratios = [None if variance is None else variance / gradient for variance in variances[1:]]
+    return exposure(model, design, turn.link, relation, *ratios) / gradient
+
+
+def possible(model: ResponseModel, design: Design, turn: Round, sums: RoundSums, records: int) -> bool:
+    """Return whether so many records, with noise of up to 64 deviations, can have sums as large as these."""
+    each = round_cost(model, design, turn, Relation.ADD_REMOVE)
+    most = (64 + records * (math.isqrt(math.ceil(each)) + 1)) ** 2
+    published = (sums.gradient, sums.curvature, (sums.square,), sums.outer)
+    return all(
+        value**2 <= most * variance
+        for values, variance in zip(published, astuple(turn.noise), strict=True)
+        if variance is not None
+        for value in values
+    )
 
 
 @dataclass(frozen=True)
