@@ -7,6 +7,7 @@
     python benchmarks/regression.py spark --n 100000 1000000 10000000
     python benchmarks/regression.py file --n 100000 1000000 10000000
     python benchmarks/regression.py large
+    python benchmarks/regression.py times
 
 Whether intervals hold is measured by ``benchmarks/designs.py``. ``steps`` is what the number of steps of
 descent was chosen by. ``accuracy`` compares test errors on Adult, Abalone and MNIST (files as in
@@ -16,7 +17,8 @@ the gaussian model with AdaSSP on Abalone's rings and on the diabetes data of sc
 logistic fits of simulated records in Parquet files, with ten columns, on Spark on this machine (it needs
 PySpark and Java); ``file`` those of files with twenty columns without Spark, each in a process of its own,
 with the most memory that it took. ``large`` compares fits of many records in memory with scikit-learn's, from
-an array and from a table of pandas. Nothing here is a test: no figure is asserted.
+an array and from a table of pandas; ``times`` compares fits with statsmodels'. Nothing here is a test: no
+figure is asserted.
 """
 
 from __future__ import annotations
@@ -478,6 +480,34 @@ def _fitted_rows(path: str, tool: str, data: str) -> tuple[float, float, float]:
     return taken, found[0], float(model.score(rows[:100_000], labels[:100_000]))
 
 
+def times(options: argparse.Namespace) -> None:
+    """Processor seconds of logistic fits with intervals, and of statsmodels: the least of several."""
+    import pandas as pd
+    import statsmodels.api as statsmodels
+
+    import discreet
+
+    for n, d in ((5_000, 5), (50_000, 10), (10**5, 50)):
+        generator = np.random.default_rng(0)
+        x = generator.uniform(-1, 1, (n, d - 1))
+        y = generator.random(n) < expit(x @ np.linspace(-1, 1, d - 1))
+        frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(d - 1)])
+        schema = discreet.Schema({**dict.fromkeys(frame, (-1, 1)), "y": [False, True]}, n=n)
+        formula, rows = f"y ~ {' + '.join(frame)}", np.column_stack([np.ones(n), x])
+        how: dict[str, Any] = {"family": "binomial", "schema": schema, "epsilon": 1, "delta": DELTA}
+        frame["y"] = y
+        ours, theirs = [], []
+        for _ in range(options.fits):
+            started = time.process_time()
+            discreet.regress(frame, formula, **how).interval(LEVEL)
+            ours.append(time.process_time() - started)
+            started = time.process_time()
+            statsmodels.Logit(y.astype(float), rows).fit(disp=0)
+            theirs.append(time.process_time() - started)
+        ratio = min(ours) / min(theirs)
+        print(f"n = {n:,}, d = {d}: {min(ours):.3f} s, {ratio:.2f} × {min(theirs):.4f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -508,6 +538,9 @@ def main() -> None:
     one.add_argument("--n", nargs="+", type=int, default=[10**5, 10**6])
     one.add_argument("--d", type=int, default=50)
     one.set_defaults(run=large)
+    one = commands.add_parser("times")
+    one.add_argument("--fits", type=int, default=8)
+    one.set_defaults(run=times)
     one = commands.add_parser("file")
     one.add_argument("--n", nargs="+", type=int, default=[10**5, 10**6, 10**7])
     one.add_argument(

@@ -346,7 +346,7 @@ _COSTS: dict[tuple[str, str], Callable[[Drawn], _Cost]] = {
     ("OutputPerturbationLogisticRegression", "output perturbation"): _perturb,
     ("OPSLogisticRegression", "rejection"): _on_ball,
 }
-_SETTINGS: tuple[str, ...] = (
+_SETTINGS = (
     "weight",
     "prior_precision",
     "method",
@@ -356,8 +356,8 @@ _SETTINGS: tuple[str, ...] = (
     "steps",
     "step_size",
     "draws",
+    "grid",
 )
-_SETTINGS += ("grid",)
 
 
 def clip_rows(rows: FloatArray, bound: float) -> FloatArray:

@@ -589,7 +589,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         design, outputs = self.question.design, self.question.model.outputs
         rows = design.scale_rows(codes_of(design, frame))
         if outputs > 1:  # by draws, with a fixed seed: a softmax has no normal distribution
-            responses = [self._through(rows @ w.reshape(outputs, -1).T) for w in self._draws(400)]
+            responses = [self._through(rows @ w.reshape(outputs, -1).T) for w in distribution.choose(400, 0)]
             low, high = np.quantile(responses, [tail, 1 - tail], axis=0)
         else:
             reach = -ndtri(tail) * np.sqrt(np.einsum("ij,ij->i", rows @ distribution.covariance, rows))
@@ -606,13 +606,6 @@ class Fit(WeighsRecords, Bridged, Answer):
         """Apply the inverse link, in the units of the response."""
         middle, half = self.question.response_scale
         return middle + half * self.question.model.mean(predictor)
-
-    def _draws(self, number: int) -> FloatArray:
-        """Draws of the scaled coefficients from their posterior, with a fixed seed."""
-        distribution = self.outcome.posterior
-        return distribution.draws[
-            np.random.default_rng(0).choice(len(distribution.draws), number, p=distribution.weights)
-        ]
 
     def effects(self, level: float = 0.95) -> list[Row]:
         """Return average marginal effects: how much the mean response changes per unit of a column.
@@ -649,10 +642,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         -------
         array of shape (size, len(names))
         """
-        distribution, rng = self.posterior, np.random.default_rng(seed)
-        return distribution.draws[
-            rng.choice(len(distribution.draws), as_positive(size, "size"), p=distribution.weights)
-        ]
+        return self.posterior.choose(as_positive(size, "size"), seed)
 
     def _rows(self, level: float) -> list[Row]:
         """One row for each coefficient, in the units of the columns."""

@@ -240,8 +240,9 @@ class ResponseModel(ABC):
 
     def bounded_link(self, link: Link, robust: bool) -> Link:
         """Return the round, with Σ residual²·xx' where errors are robust."""
-        most = math.isqrt(math.ceil(self.extremes(link)[0].max()))
-        return link.with_outer(most, self.outer_bits) if robust else link
+        if not robust:
+            return link
+        return link.with_outer(math.isqrt(math.ceil(self.extremes(link)[0].max())), self.outer_bits)
 
     @abstractmethod
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:

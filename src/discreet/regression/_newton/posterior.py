@@ -281,6 +281,10 @@ class Posterior:
         gaps = self.draws - self.mean
         return np.asarray((gaps * self.weights[:, None]).T @ gaps)
 
+    def choose(self, number: int, seed: int | None) -> FloatArray:
+        """Choose among the draws by their weights, with replacement."""
+        return self.draws[np.random.default_rng(seed).choice(len(self.draws), number, p=self.weights)]
+
     def std(self) -> FloatArray:
         """The standard deviations."""
         return np.sqrt(np.diag(self.covariance))
