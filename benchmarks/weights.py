@@ -21,6 +21,7 @@ from scipy.special import expit, ndtr
 
 import discreet
 from discreet._randomness.entropy import SeededEntropy
+from discreet.questions.quantiles import QuantileCounts
 from discreet.questions.regress import RegressionSums
 
 MOST = 4
@@ -32,7 +33,8 @@ LEVELS = ("a", "b", "c")
 KINDS = ("share", "mean", "groups", "strata", "clusters", "both")
 FAMILIES = {"linear": "gaussian", "logistic": "binomial", "poisson": "poisson"}
 RESPONSES = {"linear": "income", "logistic": "member", "poisson": "visits"}
-ALL = (*KINDS, "linear")  # the others have no weighted form yet
+ALL = (*KINDS, *FAMILIES, "quantiles")
+QUARTILES = np.array([0.25, 0.5, 0.75])
 
 
 def survey(rng: np.random.Generator, n: int, kind: str) -> pd.DataFrame:
@@ -93,6 +95,8 @@ def request(kind: str, n: int, epsilon: float, delta: float | None) -> Any:
         return discreet.Regress(formula, family=FAMILIES[kind], **budget).request(schema)
     if kind == "mean":
         return discreet.Mean("age", **budget).request(schema)
+    if kind == "quantiles":
+        return discreet.Quantiles("age", QUARTILES, **budget).request(schema)
     by = "sex" if kind == "groups" else None
     return discreet.Proportions("answer", by=by, **budget).request(schema)
 
@@ -101,6 +105,8 @@ def answer(asked: Any, sums: Any, source: SeededEntropy) -> Any:
     """The answer of a request with noise from a seed."""
     if isinstance(asked, RegressionSums):
         return asked.regression.fit(sums, asked.schema.person, source)
+    if isinstance(asked, QuantileCounts):
+        return asked.answer(asked.counts.answer(sums, source))
     return asked.answer(sums, source)
 
 
@@ -109,6 +115,8 @@ def hajek(frame: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
     w = np.minimum(frame["weight"].to_numpy(), MOST)
     if kind in FAMILIES:
         return coefficients(frame, kind, w)
+    if kind == "quantiles":
+        return quartiles(frame["age"].to_numpy(), w)
     if kind == "mean":
         pieces = [(np.ones(len(w)), frame["age"].to_numpy())]
     elif kind == "groups":
@@ -132,6 +140,17 @@ def hajek(frame: pd.DataFrame, kind: str) -> tuple[np.ndarray, np.ndarray]:
         found.append((p, np.sqrt(variance)))
     estimates, deviations = np.array(found).T
     return estimates, deviations
+
+
+def quartiles(values: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted quartiles without noise, and half of what Woodruff's test of one deviation keeps."""
+    order = np.argsort(values)
+    below = np.cumsum(w[order]) / w.sum()
+    points = values[order][np.searchsorted(below, QUARTILES)]
+    gaps = (values[:, None] <= points) - QUARTILES
+    deviations = np.sqrt(((w[:, None] * gaps) ** 2).sum(axis=0)) / w.sum()
+    ends = [values[order][np.searchsorted(below, QUARTILES + s * deviations)] for s in (-1, 1)]
+    return points, (ends[1] - ends[0]) / 2
 
 
 def coefficients(frame: pd.DataFrame, kind: str, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -158,6 +177,8 @@ def truth(kind: str) -> np.ndarray:
     w = frame["weight"]
     if kind in FAMILIES:
         return coefficients(frame, kind, w.to_numpy())[0]
+    if kind == "quantiles":
+        return quartiles(frame["age"].to_numpy(), w.to_numpy())[0]
     if kind == "mean":
         return np.array([(w * frame["age"]).sum() / w.sum()])
     shares = np.array([w[frame["answer"] == level].sum() for level in LEVELS]) / w.sum()

@@ -772,7 +772,7 @@ class Schema(Declaration):
         declared = self.column(name).missing
         return EXCLUDE if declared is None and not self.strict else declared
 
-    def domain(self, name: str, parameter: str = "column") -> Domain:
+    def domain(self, name: str, parameter: str = "column", fine: bool = False) -> Domain:
         """Return the values of a category, or the bins of a number, as the engines count them.
 
         Parameters
@@ -781,6 +781,8 @@ class Schema(Declaration):
             Name of the column.
         parameter
             Name of the parameter in the message.
+        fine
+            Whether the bins of a number are those of quantiles.
 
         Returns
         -------
@@ -794,7 +796,7 @@ class Schema(Declaration):
         """
         declared = self.column(name, parameter)
         if isinstance(declared, Number):
-            return declared.domain(self.missing(name))
+            return declared.domain(self.missing(name), fine)
         return replace(self.category(name, parameter).domain, missing=self.missing(name))
 
     def label(self, name: str) -> str:

@@ -13,6 +13,8 @@ from discreet._documents.parts import with_interval
 from discreet._typing import FloatArray
 
 DRAWS = 4000
+_FEW = 100
+"""Records that count, by Kish's number: of fewer, linearised intervals cover less often."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,8 @@ class SurveyWeights:
         The number of records, where it is public.
     cut, cut_scale, gaussian
         How many weights were cut, with noise, and its deviation, or the scale of Laplace noise.
-    totals, records
-        Draws of the sum of the weights, and of the number of records.
+    totals, counted
+        Draws of the sum of the weights; the number of records, and the deviation of its noise.
     squared, deviation
         The sum of squared weights with noise, and the deviation of that.
     """
@@ -40,7 +42,7 @@ class SurveyWeights:
     cut_scale: float
     gaussian: bool
     totals: FloatArray
-    records: FloatArray
+    counted: tuple[float, float]
     squared: float
     deviation: float
 
@@ -54,11 +56,13 @@ class SurveyWeights:
 
     def kish(self, level: float = 0.95) -> list[tuple[float, float, float]]:
         """Return Kish's effective number of records and the design effect, with intervals."""
-        records = np.maximum(self.records, self.totals)  # no weight is above the largest
+        rng = np.random.default_rng(1)
+        records = np.abs(rng.normal(*self.counted, len(self.totals)))
+        records = np.maximum(records, self.totals)  # no weight is above the largest
         # Σw²/W² lies between (Σw)²/(nW²) and Σw/W.
         least = ndtr((self.totals**2 / records - self.squared) / self.deviation)
         most = ndtr((self.totals - self.squared) / self.deviation)
-        chance = least + (most - least) * np.random.default_rng(1).random(len(records))
+        chance = least + (most - least) * rng.random(len(records))
         squared = self.squared + self.deviation * ndtri(np.clip(chance, 1e-12, 1 - 1e-12))
         squared = np.clip(squared, self.totals**2 / records, self.totals)
         effective = self.totals**2 / squared
@@ -71,16 +75,21 @@ class SurveyWeights:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Say that weights were cut, once their number stands out from the noise."""
-        number, low, high = self.number_cut()
-        if not low:
-            return ()
-        of = "" if self.n is None else f" of {self.n:,}"
-        return (
-            f"about {number:,.0f} ({low:,.0f} to {high:,.0f}){of} weights in {self.column!r} were cut "
-            f"to {self.most:g}: people with large weights count for less than they should; declare a "
-            "larger Weight(most) next time",
-        )
+        """Say that weights were cut, once their number stands out from the noise, and that few count."""
+        (number, low, high), found = self.number_cut(), []
+        if low:
+            of = "" if self.n is None else f" of {self.n:,}"
+            found.append(
+                f"about {number:,.0f} ({low:,.0f} to {high:,.0f}){of} weights in {self.column!r} were cut "
+                f"to {self.most:g}: people with large weights count for less than they should; declare a "
+                "larger Weight(most) next time"
+            )
+        if (effective := self.kish()[0][0]) < _FEW:
+            found.append(
+                f"the weights leave about {effective:,.0f} effective records (Kish): with fewer than {_FEW}, "
+                "intervals cover less often than stated"
+            )
+        return tuple(found)
 
     @property
     def note(self) -> str:

@@ -131,6 +131,13 @@ class Bins:
     def __len__(self) -> int:
         return len(self.intervals) + len(self.atoms)
 
+    @cached_property
+    def ordered(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The cells in the order of values, an atom before the bin that begins with it; and their ends."""
+        low, high = np.array([*self.intervals, *((atom, atom) for atom in self.atoms)], dtype=np.float64).T
+        order = np.lexsort((high - low > 0, low))
+        return order, low[order], high[order]
+
     def places(self, values: npt.ArrayLike) -> IntArray:
         """Return the cell of each value: bins in order, then atoms; values outside go to the end bins."""
         x = np.clip(np.asarray(values, dtype=np.float64), self.edges[0], self.edges[-1])
@@ -212,27 +219,25 @@ class BinnedDistribution:
         groups += [range(i, i + 1) for i in range(len(bins), len(z))]
         self._distribution = trees_together(z, groups, noise, n, total_prior)
         self._placed = len(groups) - len(apart)
-        atoms = np.asarray(bins.atoms, dtype=np.float64)
-        self._low = np.append([low for low, _ in bins.intervals], atoms)
-        self._high = np.append([high for _, high in bins.intervals], atoms)
-        # In the order of values; an atom before the bin that begins with it.
-        self._order = np.lexsort((self._high - self._low > 0, self._low))
         self._drawn: dict[tuple[int, int | None], _Draws] = {}
 
     def _draws(self, size: int, seed: int | None) -> _Draws:
         key = (size, seed)
         if seed is None or key not in self._drawn:
-            rng = np.random.default_rng(seed)
-            parts = self._distribution.draw(as_draws(size, len(self.bins)), rng)[: self._placed]
-            share = np.concatenate([group_share[:, None] * cells for group_share, cells, _ in parts], axis=1)
-            share = share[:, self._order] / share.sum(axis=1, keepdims=True)
-            state = np.concatenate([states for _, _, states in parts], axis=1)[:, self._order]
-            low, high = self._low[self._order], self._high[self._order]
-            drawn = _Draws(low, high, share, state, self.bins.whole)
+            rng, (order, low, high) = np.random.default_rng(seed), self.bins.ordered
+            share, state = self._draw_shares(as_draws(size, len(self.bins)), rng)
+            share = share[:, order] / share.sum(axis=1, keepdims=True)
+            drawn = _Draws(low, high, share, state[:, order], self.bins.whole)
             if seed is None:
                 return drawn
             self._drawn = {key: drawn}  # the last is kept: quantiles and shares of one posterior go together
         return self._drawn[key]
+
+    def _draw_shares(self, size: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
+        """Draw the shares of the cells, and the smoothness around each."""
+        parts = self._distribution.draw(size, rng)[: self._placed]
+        share = np.concatenate([group_share[:, None] * cells for group_share, cells, _ in parts], axis=1)
+        return share, np.concatenate([states for _, _, states in parts], axis=1)
 
     def quantiles(self, probs: npt.ArrayLike) -> Quantiles:
         """Return the values inf{x: F(x) ≥ p}, for each p between 0 and 1."""

@@ -13,8 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betaincinv, expit, log_ndtr, logit, ndtr, ndtri_exp
 
+from discreet._inference.polya_tree import SMOOTH
+from discreet._inference.quantiles import BinnedDistribution, Bins
 from discreet._typing import FloatArray
 
 _POOL, _TRIES, _TURNS = 4096, 512, 6
@@ -47,6 +50,11 @@ class NoisyTotals:
         whole = np.zeros((*entries.shape[:-1], k, k))
         whole[..., rows, columns] = whole[..., columns, rows] = entries
         return whole
+
+    def of_cells(self, cells: list[int]) -> tuple[FloatArray, FloatArray]:
+        """Return the totals of some cells, and the matrix of their squares and products."""
+        matrix = np.diag(self.squares) if self.is_diagonal else self.whole(self.squares)
+        return self.totals[cells], matrix[np.ix_(cells, cells)]
 
     def spread(self, entries: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return diagonal, row sums and sum of each symmetric matrix, whose entries are in the last axis."""
@@ -106,6 +114,39 @@ def _draw_coupled(
     normal = rng.normal(size=p.shape) @ (vectors * np.sqrt(np.maximum(values, 0))).T
     chance = ndtr(normal / np.sqrt(np.diagonal(likeness)))
     return np.asarray(betaincinv(sizes * p + 1, sizes * (1 - p) + k - 1, chance))
+
+
+class WeightedDistribution(BinnedDistribution):
+    """The distribution of a population, from noisy weighted totals of bins and sums of their squares.
+
+    The share F up to each edge has a linearised variance, D of the matrix of squares, and that of the noise.
+    With z standard normal the distribution that is drawn is F + z·sd, made monotone from below for z > 0 and
+    from above for z < 0: its quantile at p is the end of the test of p that every edge passes (Woodruff
+    1952).
+    """
+
+    def __init__(self, bins: Bins, noisy: NoisyTotals, cells: list[int]) -> None:
+        self.bins, self.noisy, self._drawn = bins, noisy, {}
+        order, *_ = bins.ordered
+        (totals, squares), unit = noisy.of_cells([cells[i] for i in order]), 1.0 if noisy.gaussian else 2.0
+        least = 3 * noisy.total_scale * np.sqrt(unit * len(totals))
+        whole = max(float(totals.sum()), least)
+        self._below = np.append(np.clip(np.cumsum(totals[:-1]) / whole, 0, 1), 1.0)
+        apart = np.tri(len(totals)) - self._below[:, None]
+        variance = np.clip(
+            ((apart @ squares) * apart).sum(axis=1), 0, self._below * (1 - self._below) * whole
+        )
+        variance += unit * noisy.total_scale**2 * (apart**2).sum(axis=1)
+        self._deviation = np.sqrt(variance) / whole
+
+    def _draw_shares(self, size: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
+        z = rng.standard_t(self.noisy.freedom or 1e9, (size, 1))
+        moved = self._below + z * self._deviation
+        up, down = np.maximum.accumulate(moved, 1), np.minimum.accumulate(moved[:, ::-1], 1)[:, ::-1]
+        below = np.clip(np.where(z > 0, up, down), 0, 1)
+        share = np.empty_like(below)
+        share[:, self.bins.ordered[0]] = np.diff(below, prepend=0.0)
+        return share, np.full(below.shape, len(SMOOTH) // 2, dtype=np.int8)
 
 
 def draw_positive(

@@ -15,15 +15,18 @@ from discreet._declarations import as_choice, as_reals
 from discreet._documents.answer import Answer, load_answer
 from discreet._documents.parts import INTERVALS_NOTE, Figure, Row, Table, Words, beside, by_outcome, rows_of
 from discreet._inference.quantiles import MOST_PROBS, BinnedDistribution, Bins, Quantiles, check_bins
+from discreet._inference.weighted import NoisyTotals, WeightedDistribution
 from discreet._typing import FloatArray
 from discreet.answers.conditional import ConditionalRelease
 from discreet.answers.release import Release
+from discreet.answers.weighted import Weighted
 from discreet.privacy.guarantee import Guarantee
 
 _READING = (
     "A quantile is the smallest value up to which the stated share of the population lies, among values as "
     "they are recorded, clipped to the declared bounds."
 )
+_FACTS = ("Records", "Mechanism", "Weights", "Strata", "Clusters")
 _MAX_GROUPS_BESIDE = 4
 
 
@@ -43,8 +46,8 @@ class QuantileAnswer(Answer):
         Values that were counted separately.
     whole : bool
         Whether the values are whole numbers.
-    counted : Release or ConditionalRelease
-        The noisy counts, of all records or by group.
+    counted : Release, ConditionalRelease or Weighted
+        The noisy counts, of all records or by group; with survey weights the noisy totals.
     guarantee : Guarantee
         What protects the counts.
 
@@ -66,29 +69,39 @@ class QuantileAnswer(Answer):
     edges: tuple[float, ...]
     atoms: tuple[float, ...]
     whole: bool
-    counted: Release | ConditionalRelease
+    counted: Release | ConditionalRelease | Weighted
     guarantee: Guarantee
 
     @cached_property
-    def _parts(self) -> dict[str, Release]:
+    def _parts(self) -> dict[str, Release | NoisyTotals]:
         """The noisy counts by group; under the name "" where all records were counted together."""
         if isinstance(self.counted, Release):
             return {"": self.counted}
+        if isinstance(self.counted, Weighted):
+            by = self.counted.by
+            groups = ("",) if by is None else self.counted.axes[by]
+            return dict(zip(map(str, groups), self.counted.noisy_totals, strict=True))
         pairs = zip(self.counted.groups, self.counted.releases, strict=True)
         return {str(group): release for group, release in pairs if release is not None}
 
+    def _levels(self, part: Release | NoisyTotals) -> list[str]:
+        """Return the names of the cells of a group."""
+        levels = part.levels if isinstance(part, Release) else [*self.counted.axes_of_names.values()][-1]
+        return list(map(str, levels))
+
     @cached_property
     def _distributions(self) -> dict[str, BinnedDistribution]:
-        return {group: self._distribution(release) for group, release in self._parts.items()}
+        return {group: self._distribution(part) for group, part in self._parts.items()}
 
-    def _distribution(self, release: Release) -> BinnedDistribution:
-        values, known = release.noisy_cells()
+    def _distribution(self, part: Release | NoisyTotals) -> BinnedDistribution:
         bins = Bins(self.edges, self.atoms, self.whole)
         cells = len(bins)
-        points = [i for i, level in enumerate(release.levels[:cells]) if not str(level).startswith("[")]
-        between = [i for i in range(cells) if i not in points]
-        counts = values[[*between, *points]]
-        return BinnedDistribution(bins, counts, apart=values[cells:].tolist(), **known)
+        points = [i for i, level in enumerate(self._levels(part)[:cells]) if not level.startswith("[")]
+        order = [*(i for i in range(cells) if i not in points), *points]
+        if isinstance(part, NoisyTotals):
+            return WeightedDistribution(bins, part, order)
+        values, known = part.noisy_cells()
+        return BinnedDistribution(bins, values[order], apart=values[cells:].tolist(), **known)
 
     def _estimates(self) -> dict[str, Quantiles]:
         return {
@@ -168,16 +181,20 @@ class QuantileAnswer(Answer):
         return self.column
 
     def words(self) -> Words:
-        counted = self.counted.words().facts
-        by = "" if isinstance(self.counted, Release) else f" by {self.counted.given}"
+        words, (given, *_) = self.counted.words(), self.counted.axes_of_names
+        counted, by = words.facts, f" by {given}" if "" not in self._parts else ""
         facts = (("Bins", f"{len(self.edges) - 1} from {self.edges[0]:g} to {self.edges[-1]:g}"),)
         return Words(
             headline=f"Private quantiles of {self.column}{by}",
             name=f"Quantiles of {self.column}{by}",
-            facts=(*facts, *(fact for fact in counted if fact[0] in ("Records", "Mechanism"))),
-            notes=(INTERVALS_NOTE,),
+            facts=(*facts, *(fact for fact in counted if fact[0] in _FACTS)),
+            notes=(INTERVALS_NOTE, *(words.notes if isinstance(self.counted, Weighted) else ())),
             reading=(_READING,),
         )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.counted.survey_weights.warnings if isinstance(self.counted, Weighted) else ()
 
     def content(self) -> dict[str, Any]:
         return {
@@ -209,7 +226,9 @@ class QuantileAnswer(Answer):
             If the counts are not a release of proportions.
         """
         counted = load_answer(json.dumps(content["counted"]))
-        if not isinstance(counted, Release | ConditionalRelease) or not isinstance(content["whole"], bool):
+        if not isinstance(counted, Release | ConditionalRelease | Weighted) or not isinstance(
+            content["whole"], bool
+        ):
             raise ValueError("its counts are not a release of proportions")
         return cls(
             column=str(content["column"]),
@@ -228,8 +247,8 @@ class QuantileAnswer(Answer):
         check_bins(cells)
         if not 0 < len(self.probs) <= MOST_PROBS or not all(0 < p < 1 for p in self.probs):
             raise ValueError("the probabilities are too many, or not between 0 and 1")
-        for release in self._parts.values():
-            named = [str(level) for level in release.levels]
+        for part in self._parts.values():
+            named = self._levels(part)
             if len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
                 raise ValueError("the counts do not match the bins")
 

@@ -344,12 +344,12 @@ class Weighted(WeighsRecords, Answer):
     def heading(self) -> str:
         return " · ".join(self.axes)
 
-    def _drawn(self, size: int, seed: int | None) -> list[ShareDraws]:
-        """Draw shares of each group."""
-        rng, noise = np.random.default_rng(seed), self.noise
-        drawn = []
-        for totals, squares in zip(self.totals, self.squares, strict=True):
-            noisy = NoisyTotals(
+    @property
+    def noisy_totals(self) -> list[NoisyTotals]:
+        """The noisy sums of each group, in units of what one unit of the design adds at most."""
+        noise = self.noise
+        return [
+            NoisyTotals(
                 np.array([float(v) for v in totals]) / noise.unit,
                 np.array([float(v) for v in squares]) / float(noise.unit) ** 2,
                 noise.scale("totals") / noise.unit,
@@ -357,8 +357,13 @@ class Weighted(WeighsRecords, Answer):
                 noise.mu_squared is not None,
                 self.design.freedom,
             )
-            drawn.append(draw_shares(noisy, size, rng))
-        return drawn
+            for totals, squares in zip(self.totals, self.squares, strict=True)
+        ]
+
+    def _drawn(self, size: int, seed: int | None) -> list[ShareDraws]:
+        """Draw shares of each group."""
+        rng = np.random.default_rng(seed)
+        return [draw_shares(noisy, size, rng) for noisy in self.noisy_totals]
 
     @cached_property
     def _usual(self) -> list[ShareDraws]:
@@ -470,7 +475,7 @@ class Weighted(WeighsRecords, Answer):
     @cached_property
     def survey_weights(self) -> SurveyWeights:
         """The noisy sums of the weights."""
-        rng, noise = np.random.default_rng(1), self.noise
+        noise, counted = self.noise, (float(self.n or 0), 0.0)
         whole = np.sum([part.totals.sum(axis=1) for part in self._usual], axis=0)
         whole = whole * (noise.unit / noise.parts / noise.steps)  # in units of the largest weight
         if "squared" in noise.further:
@@ -480,9 +485,8 @@ class Weighted(WeighsRecords, Answer):
             twice = np.array([1.0 if j == other else 2.0 for j, other in self._pairs] * len(self.squares))
             seen = float(twice @ np.array([float(v) for row in self.squares for v in row])) / noise.unit**2
             deviation = noise.deviation("squares") * math.sqrt(twice @ twice) / noise.unit**2
-        records = np.full(DRAWS, float(self.n or 0))
         if self.n is None:
-            records = np.abs(rng.normal(self.further["records"], noise.deviation("records"), DRAWS))
+            counted = float(self.further["records"]), noise.deviation("records")
         return SurveyWeights(
             column=self.design.weight,
             most=self.design.most,
@@ -491,7 +495,7 @@ class Weighted(WeighsRecords, Answer):
             cut_scale=noise.scale("cut"),
             gaussian=noise.mu_squared is not None,
             totals=whole,
-            records=records,
+            counted=counted,
             squared=seen,
             deviation=deviation,
         )

@@ -67,6 +67,8 @@ class CountRequest(Request):
     prior: float | Sequence[float] | None = None
     mechanism: str = "auto"
     options: Mapping[str, Any] | None = None
+    fine: bool = False
+    """Whether numbers are counted in the bins of quantiles."""
 
     @property
     @abstractmethod
@@ -246,7 +248,7 @@ class ColumnCounts(WholeCountRequest):
 
     @cached_property
     def domain(self) -> Domain:
-        return self.schema.domain(self.column)
+        return self.schema.domain(self.column, fine=self.fine)
 
     def read(self, data: Any) -> tuple[int, ...]:
         return count_levels(data, self.domain, column=self.name, **self.reading)
@@ -316,7 +318,7 @@ class TableCounts(WholeCountRequest):
 class DerivedRequest(Request):
     """A request for an answer computed from noisy counts, at their cost."""
 
-    counts: CountRequest
+    counts: Any
 
     @abstractmethod
     def answer(self, counted: Any) -> Answer:
@@ -324,7 +326,7 @@ class DerivedRequest(Request):
 
     @property
     def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.counts.cautions
+        return tuple(self.counts.cautions)
 
     def read(self, data: Any) -> Any:
         """Return the exact counts, which are private."""
@@ -354,7 +356,7 @@ class GroupCounts(CountRequest):
     @cached_property
     def domain(self) -> Domain:
         """The values of the outcome."""
-        return self.schema.domain(self.outcome)
+        return self.schema.domain(self.outcome, fine=self.fine)
 
     @cached_property
     def groups(self) -> Domain:

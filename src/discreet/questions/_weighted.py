@@ -56,6 +56,8 @@ class WeightedRequest(SumsRequest):
         What it may spend.
     delta : optional
         The δ of Gaussian noise; pure ε without.
+    fine : bool
+        Whether the cells of a column of numbers are those of quantiles.
     """
 
     columns: tuple[str, ...]
@@ -63,6 +65,7 @@ class WeightedRequest(SumsRequest):
     by: str | None
     epsilon: Fraction
     delta: EpsilonLike | None = None
+    fine: bool = False
 
     def __post_init__(self) -> None:
         schema = self.schema
@@ -97,7 +100,7 @@ class WeightedRequest(SumsRequest):
         schema, outcomes = self.schema, dict[str, Domain | Grid]()
         for name in self.columns:
             if not self.mean:
-                outcomes[name] = schema.domain(name)
+                outcomes[name] = schema.domain(name, fine=self.fine)
                 continue
             number, missing = schema.number(name), schema.missing(name)
             if missing == OWN_BIN:
@@ -235,26 +238,12 @@ class WeightedRequest(SumsRequest):
             low, high = design.grid.low, design.grid.high
             deviation = guess.deviation(high - low)
             means, spread = np.array([0.5, 0.5]), (deviation / (high - low)) ** 2
-            products = np.array([0.25 + spread, 0.25 - spread, 0.25 + spread])
+            products = answered * np.array([0.25 + spread, 0.25 - spread, 0.25 + spread])
         else:
             share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
             means = np.array([share, *[(1 - share) / (noise.cells - 1)] * (noise.cells - 1)])
-            pairs = design.pairs
-            products = np.array([means[j] if j == other else 0.0 for j, other in pairs])
-            spread = share * (1 - share)
-        typical, unit = float(_TYPICAL), float(noise.unit)
-        totals = tuple(int(v) for v in answered * typical * unit * means)
-        squares = tuple(int(v) for v in answered * typical**2 * (4 / 3) * unit**2 * products)
-        sums = WeightedSums(
-            totals=(totals,) * noise.groups,
-            squares=(squares,) * noise.groups,
-            cut=0,
-            records=n,
-            squared=int(n * typical**2 * (4 / 3) * noise.steps**2),
-            units=units * noise.groups,
-            strata=1,
-        )
-        answer = self.answer(sums, SeededEntropy(seed))
+            products = None
+        answer = self.simulate_release(answered * means, n, seed, products, units)
         low_ends, high_ends = answer.interval(level)
         shown = slice(None) if self.mean else slice(0, None, noise.cells)
         rows = answer.rows(level)[shown]
@@ -266,6 +255,44 @@ class WeightedRequest(SumsRequest):
             unit=self.columns[0] if self.mean else POINTS,
             assumed="simulated records whose weights are spread evenly up to half of the largest",
         )
+
+    def simulate_release(
+        self, counts: Any, n: int, seed: int, products: Any = None, units: int | None = None
+    ) -> Weighted:
+        """Return the answer for records of whom so many are in each cell, with seeded noise, for plans.
+
+        Parameters
+        ----------
+        counts : array_like
+            Records by cell, in each group.
+        n : int
+            The number of records.
+        seed : int
+            Seed of the noise.
+        products : array_like, optional
+            Sums of products of pairs of cells; each record is in one cell without them.
+        units : int, optional
+            Records or clusters of a group, as many as records unless given.
+
+        Returns
+        -------
+        Weighted
+        """
+        noise, typical, unit = self.noise, float(_TYPICAL), float(self.noise.unit)
+        if products is None:
+            products = np.array([counts[j] if j == other else 0.0 for j, other in self.design.pairs])
+        totals = tuple(int(v) for v in typical * unit * np.asarray(counts))
+        squares = tuple(int(v) for v in typical**2 * (4 / 3) * unit**2 * products)
+        sums = WeightedSums(
+            totals=(totals,) * noise.groups,
+            squares=(squares,) * noise.groups,
+            cut=0,
+            records=n,
+            squared=int(n * typical**2 * (4 / 3) * noise.steps**2),
+            units=(units or n) * noise.groups,
+            strata=1,
+        )
+        return self.answer(sums, SeededEntropy(seed))
 
     @property
     def _excludes(self) -> bool:

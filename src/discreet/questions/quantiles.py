@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from discreet._declarations import Domain, as_epsilon
+from discreet._declarations import as_epsilon
 from discreet._inference.quantiles import MOST_PROBS, check_bins
 from discreet._registry import SENTENCES
 from discreet.answers.quantiles import QuantileAnswer
 from discreet.errors import InvalidInputError, TooLargeError
 from discreet.questions._counts import ColumnCounts, CountRequest, DerivedRequest, GroupCounts
-from discreet.questions._request import Request, refuse_weight
+from discreet.questions._request import Request
 from discreet.questions._text import SERIES, TEXT, optional, parameter
+from discreet.questions._weighted import WeightedRequest
 from discreet.questions.base import Question
 from discreet.questions.widths import Guess, PlannedWidth
 from discreet.schema import Number, Schema
@@ -109,39 +109,21 @@ class Quantiles(Question):
         >>> request.probs, request.price().epsilon
         ((0.25, 0.5, 0.75), 0.3)
         """
-        refuse_weight(schema, "quantiles are not weighted yet: leave it out of the schema")
         column = self.columns_used(schema)[0]
         number = schema.number(column)
         if self.delta is not None:
             raise InvalidInputError("delta= cannot be used with quantiles: their guarantee is pure ε")
         check_bins(len(number.edges(fine=True)) + len(number.atoms))
-        arguments = {"schema": schema, "epsilon": as_epsilon(self.epsilon), "prior": 1.0}
-        counts: CountRequest
-        if self.by is None:
-            counts = BinnedColumn(column=column, **arguments)  # type: ignore[arg-type]
+        arguments = {"schema": schema, "epsilon": as_epsilon(self.epsilon), "fine": True}
+        counts: Request
+        if schema.weight is not None:
+            counts = WeightedRequest(columns=(column,), mean=False, by=self.by, **arguments)  # type: ignore[arg-type]
+        elif self.by is None:
+            counts = ColumnCounts(column=column, prior=1.0, **arguments)  # type: ignore[arg-type]
         else:
-            counts = BinnedGroups(outcome=column, by=self.by, **arguments)  # type: ignore[arg-type]
-        return QuantileCounts(
-            schema=schema, column=column, number=number, probs=tuple(self.probs), counts=counts
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinnedColumn(ColumnCounts):
-    """Counts of a column in the bins of quantiles."""
-
-    @cached_property
-    def domain(self) -> Domain:
-        return self.schema.number(self.column).domain(self.schema.missing(self.column), fine=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinnedGroups(GroupCounts):
-    """Counts of a column in the bins of quantiles, in each group."""
-
-    @cached_property
-    def domain(self) -> Domain:
-        return self.schema.number(self.outcome).domain(self.schema.missing(self.outcome), fine=True)
+            counts = GroupCounts(outcome=column, by=self.by, prior=1.0, **arguments)  # type: ignore[arg-type]
+        about = {"column": column, "by": self.by, "number": number, "probs": tuple(self.probs)}
+        return QuantileCounts(schema=schema, counts=counts, **about)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +131,7 @@ class QuantileCounts(DerivedRequest):
     """Noisy counts of bins, from which quantiles are computed."""
 
     column: str
+    by: str | None
     number: Number
     probs: tuple[float, ...]
 
@@ -178,19 +161,21 @@ class QuantileCounts(DerivedRequest):
         InvalidInputError
             If the bounds do not allow ``guess.typical`` as a standard deviation.
         """
-        domain, number = self.counts.domain, self.number
+        counted, number = self.counts, self.number
+        domain = self.schema.domain(self.column, fine=True)
         notes = guess.notes(domain.excludes_missing)
         edges = np.array(number.edges(fine=True), dtype=float)
         middle, width = (edges[0] + edges[-1]) / 2, edges[-1] - edges[0]
         deviation = guess.deviation(float(width))
-        groups = self.counts.groups.k if isinstance(self.counts, GroupCounts) else 1
+        leaves_out = isinstance(counted, CountRequest) and counted.leaves_out
+        groups = 1 if self.by is None else self.schema.domain(self.by).k
         size = max(1, n // groups)
         answered = guess.number_answered(size, domain.excludes_missing)
         below = ndtr((edges[1:-1] - middle) / deviation)
         inside = np.diff(np.rint(answered * np.concatenate(([0.0], below, [1.0]))).astype(int))
         counts = (*map(int, inside), *(0,) * (domain.k - len(inside)))
-        counts += (size - answered,) if self.counts.leaves_out else ()
-        answer = self.answer(self.counts.simulate_release(counts, size, seed))
+        counts += (size - answered,) if leaves_out else ()
+        answer = self.answer(counted.simulate_release(counts, size, seed))
         low, high = answer.interval(level)
         probs = np.array(self.probs)
         density = np.exp(-(ndtri(probs) ** 2) / 2) / np.sqrt(2 * np.pi) / deviation
@@ -206,8 +191,8 @@ class QuantileCounts(DerivedRequest):
 
         Parameters
         ----------
-        counted : Release or ConditionalRelease
-            The noisy counts.
+        counted : Release, ConditionalRelease or Weighted
+            The noisy counts, or weighted totals.
 
         Returns
         -------

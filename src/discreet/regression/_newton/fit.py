@@ -121,10 +121,10 @@ class Regression:
     def __post_init__(self) -> None:
         if (self.weight is None) is not (self.most is None):
             raise InvalidInputError("weight=COLUMN and most=NUMBER go together")
-        if self.weight is not None and (self.family != "gaussian" or self.aim != "intervals"):
+        if self.weight is not None and (self.family == "multinomial" or self.aim != "intervals"):
             raise InvalidInputError(
-                "has no weighted form: use 'gaussian' with intervals, or leave the weight out of the schema, "
-                "for coefficients of the records",
+                "has no weighted form: use 'gaussian', 'binomial' or 'poisson' with intervals, or leave the "
+                "weight out of the schema, for coefficients of the records",
                 parameter="family",
                 value=self.family,
             )
@@ -483,9 +483,6 @@ class Fit(WeighsRecords, Bridged, Answer):
         steps = float(1 << WEIGHT_BITS)
         deviations = [math.sqrt(variance) for variance in setting.survey_noise]
         total, _ = setting.weights
-        records = np.full(DRAWS, float(self.n or 0))
-        if self.n is None:
-            records = np.abs(rng.normal(self.survey[3], deviations[3], DRAWS))
         return SurveyWeights(
             column=self.question.weight,
             most=self.question.most,
@@ -494,7 +491,7 @@ class Fit(WeighsRecords, Bridged, Answer):
             cut_scale=deviations[0],
             gaussian=True,
             totals=np.maximum(rng.normal(total, deviations[1] / steps, DRAWS), 1.0),
-            records=records,
+            counted=(float(self.survey[3]), deviations[3]) if self.n is None else (float(self.n), 0.0),
             squared=self.survey[2] / steps,
             deviation=deviations[2] / steps,
         )
