@@ -228,7 +228,8 @@ def _question_command(name: str, question: type[Question]) -> Any:
     taken = {parameter.name for parameter in common} | {"file", "schema", "json", "help"}
     if clash := taken & set(written):
         raise InvalidInputError(
-            f"the field {min(clash)!r} of {question.kind!r} needs another name: every command has --{min(clash)}"
+            f"the field {min(clash)!r} of {question.kind!r} needs another name: every command has "
+            f"--{min(clash)}"
         )
     listed = (
         _keyword(parameter.name, parameter.annotation, parameter.default)
