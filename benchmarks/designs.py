@@ -421,7 +421,10 @@ def show(found: list[dict[str, Any]]) -> None:
         for family in FAMILIES:
             quiet = [one for one in own if one["family"] == family and not one["warnings"]]
             if quiet:
-                print(f"{family}, no warning, all ε: 90 % intervals hold {_share(quiet, 1):.3f}")
+                shares = [_share(quiet, 1, of) for of in ("held", "ordinary")]
+                print(
+                    f"{family}, no warning, all ε: 90 % intervals hold {shares[0]:.3f}, ordinary {shares[1]:.3f}"
+                )
         for group in far:
             one = group[0]
             print(
