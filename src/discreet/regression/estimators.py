@@ -44,7 +44,7 @@ from discreet.regression._checks import (
 )
 from discreet.regression._doubles import DoubleNoise, PrivateNoise, SeededNoise
 from discreet.regression._newton.fit import Fit, regression
-from discreet.regression._newton.records import in_arrays
+from discreet.regression._newton.records import in_arrays, place_codes
 from discreet.regression._rejection import rejection
 from discreet.regression.release import LogisticRelease, clip_rows
 
@@ -88,7 +88,9 @@ def _quote(name: str) -> str:
 
 def _predict(estimator: Any, X: Any) -> FloatArray:
     fit: Fit = estimator.release_
-    return fit.response(fit.question.design.nearest(checked_rows(estimator, X, reset=False)))
+    design, values = fit.question.design, checked_rows(estimator, X, reset=False).T
+    codes = [place_codes(v.coder, column) for v, column in zip(design.variables, values, strict=True)]
+    return fit.response(design.scale_rows(codes))
 
 
 def _names(estimator: Any) -> list[str]:

@@ -204,18 +204,6 @@ class Design:
         rounded = np.array([float(f"{size:.3g}") for size in reach])  # rows are rounded too
         return np.where(reach > 1e-3 * np.abs(values).max(axis=0), rounded, 1.0)
 
-    def nearest(self, values: FloatArray) -> FloatArray:
-        """Return scaled rows of records given as numbers, one column for each variable, without missing
-        values.
-        """
-        codes = []
-        for variable, column in zip(self.variables, values.T, strict=True):
-            coder = variable.coder
-            assert isinstance(coder, Grid)
-            place = (np.clip(column, coder.low, coder.high) - coder.low) * (coder.steps / coder.width)
-            codes.append(np.rint(place).astype(np.int64))
-        return self.scale_rows(codes)
-
 
 def truncate(values: IntArray, divisor: Any) -> IntArray:
     """Return the quotient rounded towards zero, as SQL engines divide whole numbers."""

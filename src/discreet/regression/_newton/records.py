@@ -120,7 +120,7 @@ def codes_of(design: Design, frame: Any) -> list[IntArray]:
         raise InvalidInputError("the formula has no columns: there is nothing to predict from")
     table = as_table(checked, coders, None, ordered=True)
     arrays, _ = _arrays(table, {f"k{i}": code for i, code in enumerate(table.codes)})
-    codes = [_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
+    codes = [place_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
     locate([replace(variable, excluded=False) for variable in design.variables], codes)
     return codes
 
@@ -157,7 +157,7 @@ def _of(design: Design, table: Table, per_person: int | None) -> RecordSource:
         return RecordSource(int(fetch(frame.select(nw.len()))[0][0]), _on_spark(design, native))
     arrays, eager = _arrays(table, columns)
     if per_person is not None:
-        codes = [_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
+        codes = [place_codes(coder, values) for coder, values in zip(table.coders, arrays, strict=True)]
         keep = _bound_records(codes, eager["person"], per_person)
         arrays = [values[keep] for values in codes]
     return in_arrays(design, arrays)
@@ -166,8 +166,8 @@ def _of(design: Design, table: Table, per_person: int | None) -> RecordSource:
 def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
     """Return the columns of a table in memory as codes or doubles, and a frame with the others.
 
-    Doubles are placed on their grids batch by batch (:func:`_codes`): one expression for each of many columns
-    would take longer than the fit, and more memory than the table.
+    Doubles are placed on their grids batch by batch (:func:`place_codes`): one expression for each of many
+    columns would take longer than the fit, and more memory than the table.
     """
     import narwhals as nw
 
@@ -186,7 +186,7 @@ def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[
     ], eager
 
 
-def _codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
+def place_codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
     """Return codes unchanged, and doubles placed on their grid in the order of :meth:`Grid.placed`."""
     if values.dtype != np.float64:
         return values
@@ -208,7 +208,9 @@ def in_arrays(design: Design, arrays: Sequence[npt.NDArray[Any]]) -> RecordSourc
     def batches() -> Iterator[list[IntArray]]:
         for start in range(0, max(len(arrays[-1]), 1), _SHORT):
             pieces = (values[start : start + _SHORT] for values in arrays)
-            yield [_codes(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)]
+            yield [
+                place_codes(coder, piece) for coder, piece in zip(design.coders.values(), pieces, strict=True)
+            ]
 
     return _in_process(design, batches)
 
