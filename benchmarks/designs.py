@@ -421,10 +421,8 @@ def show(found: list[dict[str, Any]]) -> None:
         for family in FAMILIES:
             quiet = [one for one in own if one["family"] == family and not one["warnings"]]
             if quiet:
-                shares = [_share(quiet, 1, of) for of in ("held", "ordinary")]
-                print(
-                    f"{family}, no warning, all ε: 90 % intervals hold {shares[0]:.3f}, ordinary {shares[1]:.3f}"
-                )
+                ours, theirs = _share(quiet, 1), _share(quiet, 1, "ordinary")
+                print(f"{family}, no warning, all ε: 90 % intervals hold {ours:.3f}, ordinary {theirs:.3f}")
         for group in far:
             one = group[0]
             print(
