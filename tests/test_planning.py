@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import discreet
+from benchmarks import plans
 from discreet._cli import main
 from discreet._randomness.entropy import SeededEntropy
 from discreet.errors import InvalidInputError
@@ -95,6 +96,14 @@ def test_plans_promise_what_releases_give(n: int, epsilon: str) -> None:
             halves.append((high[0] - low[0]) / 2)
         planned = discreet.plan(question, schema, guess=guessed).widths[0]
         assert 0.9 <= planned / float(np.sqrt(np.mean(np.square(halves)))) <= 1.15, question
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", list(plans.cells(list(plans.QUESTIONS))))
+def test_the_whole_grid_is_foreseen(cell: plans.Cell) -> None:
+    """Planned over realised width between 0.9 and 1.15, but for seven standard errors of the releases."""
+    found, error = plans.ratio(cell, 12)
+    assert 0.9 * (1 - 7 * error) <= found <= 1.15 * (1 + 7 * error)
 
 
 @pytest.mark.parametrize("n", [None, 5000])

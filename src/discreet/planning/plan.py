@@ -22,8 +22,8 @@ from discreet.questions.base import Question, check_question, question_of
 from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_within, round_digits
 from discreet.schema import Schema, as_schema
 
-SIMULATIONS = 3
-"""Seeded answers of which a plan shows the average width."""
+SIMULATIONS, MOST_SIMULATIONS = 3, 8
+"""Seeded answers of which a plan shows the average width: more where the first differ."""
 MAX_STEPS = 8
 """Of the search for ε or n."""
 MAX_EPSILON, MAX_N = 10_000, 10**12
@@ -303,8 +303,11 @@ class _Solver:
         """
         question = replace(self.question, epsilon=epsilon)
         request = question.request(self.schema)
-        seeds = range(self.seed, self.seed + SIMULATIONS)
-        simulated = [request.simulate(n, self.level, seed, self.guess) for seed in seeds]
+        simulated: list[PlannedWidth] = []
+        for seed in range(self.seed, self.seed + MOST_SIMULATIONS):
+            simulated.append(request.simulate(n, self.level, seed, self.guess))
+            if len(simulated) >= SIMULATIONS and PlannedWidth.agree(simulated):
+                break
         labels = Labels.of(self.schema.columns)
         return Plan(question, n, self.level, PlannedWidth.average(simulated), labels=labels)
 

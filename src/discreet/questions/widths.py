@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from discreet._declarations import as_float
@@ -17,6 +18,8 @@ POINTS = "points"
 """The unit of shares, whose widths are shown in percentage points."""
 RECORDS = "records"
 """The unit of numbers of records."""
+AGREEMENT = 0.05
+"""The relative standard error at which the mean width of simulations is known well enough."""
 DEFAULT_MISSING_RATE = 0.1
 """The share of records without a value that is guessed where these are left out, unless another is given."""
 
@@ -217,6 +220,27 @@ class PlannedWidth(NamedTuple):
     def widest(self) -> int:
         """The index of the widest interval, not counting the intercept."""
         return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
+
+    @staticmethod
+    def agree(simulated: Sequence[PlannedWidth]) -> bool:
+        """Return whether the mean width of several simulations is known to a few percent.
+
+        Parameters
+        ----------
+        simulated : sequence of PlannedWidth
+            The simulations, two or more.
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> PlannedWidth.agree([PlannedWidth(("age",), (half,), (0.5,)) for half in (3.0, 3.1, 2.9)])
+        True
+        """
+        columns = zip(*(planned.widths for planned in simulated), strict=True)
+        return all(stdev(column) <= AGREEMENT * math.sqrt(len(column)) * fmean(column) for column in columns)
 
     @staticmethod
     def average(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
