@@ -22,14 +22,7 @@ from discreet._declarations import (
 )
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy, Source
 from discreet._typing import EpsilonLike
-from discreet.answers.weighted import (
-    Design,
-    SumsNoise,
-    Weighted,
-    answer_from_sums,
-    check_cells,
-    guarantee_of,
-)
+from discreet.answers.weighted import Design, SumsNoise, Weighted, answer_from_sums, check_cells, guarantee_of
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import largest_gaussian
 from discreet.questions._request import PricedRequest, SumsRequest
@@ -120,10 +113,7 @@ class WeightedRequest(SumsRequest):
             by=None if self.by is None else (self.by, schema.domain(self.by, "by")),
             strata=None if schema.strata is None else (schema.strata, schema.domain(schema.strata, "strata")),
             clusters=schema.cluster is not None,
-            bound={
-                **({"private_size": True} if schema.hides_size else bound),
-                "strict": schema.strict,
-            },
+            bound={**({"private_size": True} if schema.hides_size else bound), "strict": schema.strict},
         )
 
     @property
