@@ -257,13 +257,22 @@ def weighted(rng: Rng, what: str, clusters: bool = False) -> Found:
         strength = truth[0] * (1 - truth[0]) / truth[1] ** 2 - 1
         values = rng.beta(truth[0] * strength, (1 - truth[0]) * strength, n)
         truth, other, question = truth[:1], other[:1], discreet.Mean("value", epsilon="1")
+    elif what == "quartiles":
+        shapes = rng.uniform(1, 4, (2, 2))
+        truth, other = (stats.beta(*pair).ppf([0.25, 0.5, 0.75]) for pair in shapes)
+        columns["value"] = discreet.Number(0, 1, bins=50)
+        values, question = rng.beta(*shapes[0], n), discreet.Quantiles("value", epsilon="1")
     else:
         truth, other = rng.dirichlet(np.ones(3), 2)
         values, question = np.zeros(n), discreet.Proportions("answer", epsilon="1")
     answers = np.repeat(rng.choice(3, n // size, p=truth if what == "shares" else None), size)
     frame = pd.DataFrame({"answer": answers, "value": values, "weight": weights, "who": np.arange(n) // size})
     request = question.request(discreet.Schema(columns, n=n, **design))
-    answer = request.answer(request.read(frame), SeededEntropy(int(rng.integers(2**62))))
+    sums, source = request.read(frame), SeededEntropy(int(rng.integers(2**62)))
+    if what == "quartiles":
+        answer = request.answer(request.counts.answer(sums, source))
+    else:
+        answer = request.answer(sums, source)
     return answer.draws(DRAWS, int(rng.integers(2**31))), truth, other
 
 
@@ -332,8 +341,8 @@ def _moments(rng: Rng) -> np.ndarray:
 SLOPES = {"Intercept": (0.0, 0.5), "a": (0.0, 0.5), "b": (0.0, 0.5)}
 
 
-def regress(rng: Rng, family: str) -> Found:
-    """Three coefficients with a declared prior, 1,000 records."""
+def regress(rng: Rng, family: str, weighted: bool = False) -> Found:
+    """Three coefficients with a declared prior, 1,000 records; or weights that tell nothing of these."""
     import pandas as pd
 
     truth, other = rng.normal(0, 0.5, (2, 3))
@@ -344,9 +353,11 @@ def regress(rng: Rng, family: str) -> Found:
         "binomial": lambda: (rng.random(1000) < 1 / (1 + np.exp(-eta))).astype(int),
         "poisson": lambda: np.minimum(rng.poisson(np.exp(eta)), 20),
     }[family]()
-    fit = _regression(family).fit(
-        pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": outcome}),
-        source=SeededEntropy(int(rng.integers(2**62))),
+    columns = {"a": x[:, 0], "b": x[:, 1], "y": outcome}
+    if weighted:
+        columns["w"] = rng.uniform(0.5, 2, 1000)
+    fit = _regression(family, weighted).fit(
+        pd.DataFrame(columns), source=SeededEntropy(int(rng.integers(2**62)))
     )
     order = [fit.names.index(name) for name in SLOPES]
     centre, spread = fit.mean()[order], fit.covariance()[np.ix_(order, order)]
@@ -354,11 +365,13 @@ def regress(rng: Rng, family: str) -> Found:
 
 
 @cache
-def _regression(family: str) -> Any:
+def _regression(family: str, weighted: bool) -> Any:
     outcome = {"gaussian": (-5.0, 5.0), "poisson": (0.0, 20.0)}.get(family)
     response = discreet.Category([0, 1]) if outcome is None else outcome
-    schema = discreet.Schema({"a": (-1.0, 1.0), "b": (-1.0, 1.0), "y": response}, n="public")
-    asked = discreet.Regress("y ~ a + b", family=family, epsilon="1", delta="1e-6", prior=SLOPES)
+    weight = {"w": discreet.Weight(2)} if weighted else {}
+    schema = discreet.Schema({"a": (-1.0, 1.0), "b": (-1.0, 1.0), "y": response, **weight}, n="public")
+    epsilon = "3" if weighted else "1"
+    asked = discreet.Regress("y ~ a + b", family=family, epsilon=epsilon, delta="1e-6", prior=SLOPES)
     request: Any = asked.request(schema)
     return request.regression
 
@@ -471,6 +484,11 @@ CASES = (
         "weighted shares, 400 clusters of 3, ε 1",
         partial(weighted, what="shares", clusters=True),
         ("pandas",),
+    ),
+    Case("weighted quartiles, n 1200, ε 1", partial(weighted, what="quartiles"), ("pandas",)),
+    *(
+        Case(f"weighted {family} model, n 1000, ε 3", partial(regress, family=family, weighted=True), _GLM)
+        for family in ("gaussian", "binomial", "poisson")
     ),
 )
 

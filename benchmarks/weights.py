@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,34 @@ def survey(rng: np.random.Generator, n: int, kind: str) -> pd.DataFrame:
             "visits": np.minimum(rng.poisson(np.exp(0.2 + (0.1 + 0.08 * rarely) * x)), 20),
         }
     )
+
+
+def census(path: Path) -> pd.DataFrame:
+    """The people of an excerpt of the American Community Survey, with the names of the columns above."""
+    people = pd.read_csv(path, na_values="N")
+    age = people["AGEP"].to_numpy(float)
+    return pd.DataFrame(
+        {
+            "answer": np.array(LEVELS)[people["OWN_RENT"]],
+            "age": age,
+            "weight": 1.0,
+            "stratum": 0,
+            "cluster": np.arange(len(people)),
+            "sex": np.where(people["SEX"] == 2, "f", "m"),
+            "x": age / 10,
+            "income": np.clip(people["PINCP"].fillna(0) / 1000, 0, 80),
+            "member": np.where(people["EDU"].fillna(0) >= 11, "yes", "no"),
+            "visits": people["NPF"].fillna(0),
+        }
+    )
+
+
+def drawn(people: pd.DataFrame, rng: np.random.Generator, n: int) -> pd.DataFrame:
+    """Draw n people: the old and those who rent are drawn more often than others."""
+    size = 1 + people["age"] / 50 + 2 * (people["answer"] == "c")
+    rows = rng.choice(len(people), n, p=size / size.sum())
+    weight = (size.mean() / size).to_numpy()[rows]
+    return people.iloc[rows].assign(weight=weight, cluster=np.arange(n)).reset_index(drop=True)
 
 
 def request(kind: str, n: int, epsilon: float, delta: float | None) -> Any:
@@ -186,13 +215,20 @@ def truth(kind: str) -> np.ndarray:
 
 
 def results(
-    kind: str, n: int, epsilons: Sequence[float], delta: float | None, repetitions: int, seed: int
+    kind: str,
+    n: int,
+    epsilons: Sequence[float],
+    delta: float | None,
+    repetitions: int,
+    seed: int,
+    people: pd.DataFrame | None = None,
 ) -> Iterator[list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """For each ε: whether intervals hold with and without noise, and how much wider those with noise are."""
-    rng, known = np.random.default_rng([seed, n, ALL.index(kind)]), truth(kind)
+    rng = np.random.default_rng([seed, n, ALL.index(kind)])
+    known = truth(kind) if people is None else hajek(people, kind)[0]
     requests = [request(kind, n, epsilon, delta) for epsilon in epsilons]
     for _ in range(repetitions):
-        frame = survey(rng, n, kind)
+        frame = survey(rng, n, kind) if people is None else drawn(people, rng, n)
         sums = requests[0].read(frame)
         estimate, deviation = hajek(frame, kind)
         found = []
@@ -211,15 +247,17 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--seed", type=int, default=35)
     parser.add_argument("--delta", type=float)
+    parser.add_argument("--census", type=Path, help="people to draw from: an excerpt of the ACS")
     parser.add_argument("--kinds", default=",".join(ALL))
     parser.add_argument("--sizes", default="1000,5000,20000")
     parser.add_argument("--epsilons", default="0.5,1,3")
     asked = parser.parse_args()
+    people = None if asked.census is None else census(asked.census)
     print(f"{'kind':9} {'n':>6} {'ε':>4}  held at 90 %   without noise   width, as a multiple of that")
     for kind in asked.kinds.split(","):
         for n in map(int, asked.sizes.split(",")):
             epsilons = list(map(float, asked.epsilons.split(",")))
-            found = list(results(kind, n, epsilons, asked.delta, asked.repetitions, asked.seed))
+            found = list(results(kind, n, epsilons, asked.delta, asked.repetitions, asked.seed, people))
             for epsilon, of_epsilon in zip(epsilons, zip(*found, strict=True), strict=True):
                 held, plain, width = (np.array(part) for part in zip(*of_epsilon, strict=True))
                 print(

@@ -355,11 +355,11 @@ def test_quantiles_without_noise_are_those_of_woodruff() -> None:
 
 @pytest.mark.parametrize("coupled", [True, False])
 def test_intervals_of_weighted_quantiles_hold(coupled: bool) -> None:
-    """Seeded: 300 samples of 400, where noise and sampling are alike; and the distribution function."""
+    """Seeded: 100 samples of 400, where noise and sampling are alike; and the distribution function."""
     rng, bins, cells = np.random.default_rng(7), Bins(tuple(range(11)), (5.0,)), list(range(12))
     places = np.triu_indices(12)
     held = []
-    for _ in range(300):
+    for _ in range(100):
         x, w = rng.beta(2, 3, 400) * 10, rng.uniform(0.2, 1, 400)
         x[:60] = 5.0
         at = bins.places(x)
@@ -374,7 +374,7 @@ def test_intervals_of_weighted_quantiles_hold(coupled: bool) -> None:
         share = 0.85 * stats.beta(2, 3).cdf([0.2, 0.75]) + 0.15 * np.array([0, 1])
         points = stats.beta(2, 3).ppf([0.2 / 0.85, 0.75 / 0.85]) * 10
         held.append([(low <= points) & (points <= high), (below_low <= share) & (share <= below_high)])
-    assert np.mean(held, axis=0) == pytest.approx(0.9, abs=0.08)
+    assert np.mean(held, axis=0) == pytest.approx(0.9, abs=0.11)
 
 
 @pytest.mark.parametrize(

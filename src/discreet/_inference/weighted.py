@@ -122,7 +122,7 @@ class WeightedDistribution(BinnedDistribution):
     The share F up to each edge has a linearised variance, D of the matrix of squares, and that of the noise.
     With z standard normal the distribution that is drawn is F + z·sd, made monotone from below for z > 0 and
     from above for z < 0: its quantile at p is the end of the test of p that every edge passes (Woodruff
-    1952).
+    1952). One z is drawn for all p: intervals are of each quantile by itself, not of several together.
     """
 
     def __init__(self, bins: Bins, noisy: NoisyTotals, cells: list[int]) -> None:
