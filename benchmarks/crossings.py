@@ -45,7 +45,7 @@ print(discreet.proportions(["a", "b", "a", "c"] * 20, schema=schema, epsilon=1))
 import discreet
 {RECORDS}
 schema = discreet.Schema(schema, n=1000)
-print(discreet.regress(survey, "hours ~ age + smoker", schema=schema, epsilon=1, delta="1e-6"))
+print(discreet.regress(survey, "hours ~ age + smoker", schema=schema, epsilon=8, delta="1e-6"))
 """,
     "study": f"""
 import discreet
