@@ -600,7 +600,10 @@ class Difference:
 def trial(
     rng: random.Random, folder: Path, readers: Mapping[str, Reader], records: int = 4
 ) -> Iterator[str | Difference]:
-    """One table with several records, one question: for each record what came of it, or a difference."""
+    """One question of a table to which records come, one by one: what became of each, or a difference.
+
+    A record that is refused does not stay, and what one counts as alone is asked once.
+    """
     (name,) = rng.choices(list(readers), [reader.weight for reader in readers.values()])
     reader = readers[name]
     if name.startswith("mapping"):  # which is one of counts to other questions
@@ -655,12 +658,17 @@ def trial(
             base, compared(together, parts, strict=True) if held else "the bound is not held", "people"
         )
         return
-    before = ask(base)
+    before, alone = ask(base), dict[tuple[int, ...], Sums | str]()
     for _ in range(records):
         extra, place = record(), rng.randrange(len(base) + 1)
-        together, alone = ask([*base[:place], extra, *base[place:]]), ask([extra])
-        said = compared(together, [before, alone], strict)
-        yield judged([extra, *base], said, "refused" if isinstance(together, str) else "answered")
+        if (which := tuple(map(id, extra.values()))) not in alone:
+            alone[which] = ask([extra])
+        more_records = [*base[:place], extra, *base[place:]]
+        together = ask(more_records)
+        said = compared(together, [before, alone[which]], strict)
+        yield judged(more_records, said, "refused" if isinstance(together, str) else "answered")
+        if not isinstance(together, str):
+            base, before = more_records, together
 
 
 def compared(together: Sums | str, parts: Sequence[Sums | str], strict: bool = False) -> str:
@@ -682,12 +690,12 @@ def compared(together: Sums | str, parts: Sequence[Sums | str], strict: bool = F
 
 
 def run(
-    seed: object, folder: Path, tables: int, readers: Mapping[str, Reader] = READERS
+    seed: object, folder: Path, tables: int, readers: Mapping[str, Reader] = READERS, records: int = 4
 ) -> tuple[Counter[str], list[Difference]]:
     """So many tables, each T with one record more, at random."""
     rng, found, wrong = random.Random(f"independence {seed}"), Counter[str](), []
     while found["tables"] < tables:
-        for outcome in trial(rng, folder, readers):
+        for outcome in trial(rng, folder, readers, records):
             found["tables"] += 1
             if isinstance(outcome, Difference):
                 found["differences"] += 1
