@@ -353,6 +353,15 @@ def test_quantiles_without_noise_are_those_of_woodruff() -> None:
     assert len(parts) == 100
 
 
+def test_ends_of_weighted_quantiles_are_the_outer_ones() -> None:
+    """Noise lets the distribution fall from 0.5 to 0.3: half of the draws at 0.45 are in the first bin."""
+    totals = np.array([50.0, -20.0, 20.0, 50.0])
+    found = WeightedDistribution(
+        Bins(tuple(range(5))), NoisyTotals(totals, np.zeros(4), 10.0, 1.0, True), list(range(4))
+    )
+    assert np.mean(found.quantiles([0.45]).draws(4000, 1) < 1) == pytest.approx(0.5, abs=0.05)
+
+
 @pytest.mark.parametrize("coupled", [True, False])
 def test_intervals_of_weighted_quantiles_hold(coupled: bool) -> None:
     """Seeded: 100 samples of 400, where noise and sampling are alike; and the distribution function."""
