@@ -23,6 +23,7 @@ from discreet._inference.quantiles import Bins
 from discreet._inference.weighted import NoisyTotals, WeightedDistribution, draw_positive, draw_shares
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
 from discreet.answers import weighted
+from discreet.answers.quantiles import QuantileAnswer
 from discreet.errors import DataError, InvalidInputError, TooLargeError
 from discreet.questions.widths import Guess
 from discreet.regression._newton.fit import Fit
@@ -360,6 +361,30 @@ def test_ends_of_weighted_quantiles_are_the_outer_ones() -> None:
         Bins(tuple(range(5))), NoisyTotals(totals, np.zeros(4), 10.0, 1.0, True), list(range(4))
     )
     assert np.mean(found.quantiles([0.45]).draws(4000, 1) < 1) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_quantiles_of_groups_are_drawn_apart(weighted: bool) -> None:
+    """With a seed all groups had the same luck, so that their differences seemed five times as sure."""
+    columns: Any = {"x": Number(0, 10, bins=8), "g": ["u", "v"]}
+    schema = Schema(columns | ({"w": Weight(2)} if weighted else {}))
+    drawn = discreet.quantiles(survey(), "x", by="g", probs=(0.5,), schema=schema, epsilon=1).draws(4000, 1)
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.12  # seven deviations
+
+
+def test_quantiles_are_not_read_from_totals_of_something_else() -> None:
+    """The first cells of a table, and the groups of a mean, were taken for bins."""
+    bins = ["[0, 5)", "[5, 10]"]
+    columns = COLUMNS | {"x": Number(0, 10, bins=2), "g": bins}
+    data = survey() | {"g": [bins[value > 5] for value in survey()["x"]]}
+    schema = Schema(columns, n=2000)
+    content = discreet.quantiles(data, "x", schema=schema, epsilon=1).content()
+    for counted in (
+        discreet.proportions(data, "answer", "g", schema=schema, epsilon=1),
+        discreet.mean(data, "x", by="g", schema=schema, epsilon=1),
+    ):
+        with pytest.raises(ValueError, match="do not match the bins"):
+            QuantileAnswer.from_content(content | {"counted": counted.document()}).check_parts()
 
 
 @pytest.mark.parametrize("coupled", [True, False])

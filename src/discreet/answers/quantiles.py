@@ -142,9 +142,9 @@ class QuantileAnswer(Answer):
         -------
         array of shape (size, len(names))
         """
-        return np.concatenate(
-            [quantiles.draws(size, seed) for quantiles in self._estimates().values()], axis=1
-        )
+        parts = self._estimates().values()
+        seeds = np.random.default_rng(seed).integers(2**63, size=len(parts)).tolist()  # groups are apart
+        return np.concatenate([one.draws(size, own) for one, own in zip(parts, seeds, strict=True)], axis=1)
 
     def cdf(self, values: npt.ArrayLike, group: Any = None) -> Quantiles:
         """Return the share of the population at or below each value, with intervals.
@@ -249,7 +249,8 @@ class QuantileAnswer(Answer):
             raise ValueError("the probabilities are too many, or not between 0 and 1")
         for part in self._parts.values():
             named = self._levels(part)
-            if len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
+            other = isinstance(part, NoisyTotals) and len(self.counted.names) != len(self._parts) * len(named)
+            if other or len(named) < cells or set(named[cells:]) - {"outside", "missing"}:
                 raise ValueError("the counts do not match the bins")
 
     def cost(self) -> Guarantee:
