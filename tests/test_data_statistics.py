@@ -382,12 +382,12 @@ def test_values_that_are_no_numbers(tmp_path: Path) -> None:
     for call in (clipped_sum, count_bins):
         options: Any = {"bounds": (0, 1)} if call is clipped_sum else {"edges": (0, 1, 2), "outside": "level"}
         for data in (values, pd.Series(values, dtype=object)):
-            with pytest.raises(DataError, match="4 of 5 records hold a value that is no number") as caught:
+            with pytest.raises(DataError, match="4 of 5 records hold a value that is not a number") as caught:
                 call(data, **options)
             assert SECRET not in str(caught.value)
         path = tmp_path / "t.json"
         path.write_text(json.dumps([{"v": v} for v in values[:-1]]))
-        with pytest.raises(DataError, match="3 of 4 records hold a value that is no number"):
+        with pytest.raises(DataError, match="3 of 4 records hold a value that is not a number"):
             call(path, column="v", **options)
 
 
@@ -417,7 +417,7 @@ def test_numbers_in_csv_are_read_one_by_one(tmp_path: Path) -> None:
             assert clipped_sum(path, column="v", bounds=bounds) == clipped_sum([number], bounds=bounds), text
     for text in ("x", "1d", "0x10", "1_000", "1,5", "1 2", "--1", "e5", "true", "١"):
         path.write_text(f'v;w\n"{text}";x\n1;y\n')
-        with pytest.raises(DataError, match="1 of 2 records hold a value that is no number"):
+        with pytest.raises(DataError, match="1 of 2 records hold a value that is not a number"):
             clipped_sum(path, column="v", bounds=(0, 1))
     path.write_text("v,w\nnan,x\nNaN,x\n,x\n1,x\n")
     assert count_bins(path, column="v", edges=(0, 1, 2), missing="level") == (0, 1, 3)

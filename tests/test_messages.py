@@ -176,7 +176,7 @@ def test_mistakes_in_declarations() -> None:
         ("mean name --epsilon 1", "column 'name': a column of type String|no number where one is asked for"),
         ("mean age --epsilon 1,1e-6", "--epsilon 1,1e-6 is not a number; write it like 0.8 or 4/5"),
         ("mean --epsilon 1", "column: say which column"),
-        ("mean --column age --epsilon 1", "--column is not an option: give the column as a word"),
+        ("mean --column age --epsilon 1", "--column is not an option: give the column without it"),
         ("mean age --mechanism lattice --epsilon 1", "--mechanism is unknown to mean; proportions takes it"),
         (
             "quantiles age --probs 10,50 --epsilon 1",

@@ -368,7 +368,7 @@ def test_it_prints_reports_and_reads_back(answer: NetworkRelease) -> None:
     ):
         with pytest.raises(CorruptReleaseError, match=message):
             load_answer(replace(answer, **changed).to_json())
-    with pytest.raises(CorruptReleaseError, match="its stamp"):
+    with pytest.raises(CorruptReleaseError, match="its field 'private'"):
         NetworkRelease.from_json(
             write_document(NetworkRelease.format, 1, {**answer.content(), "private": False})
         )

@@ -201,7 +201,7 @@ def test_a_declared_prior_counts_where_data_say_little() -> None:
     assert fit.mean()[fit.names.index("age")] == pytest.approx(1.0, abs=0.003)
     with pytest.raises(InvalidInputError, match="not one of the coefficients"):
         asked("income ~ age", "gaussian", prior={"agee": (0, 1)})
-    with pytest.raises(InvalidInputError, match="positive deviation"):
+    with pytest.raises(InvalidInputError, match="standard deviation > 0"):
         asked("income ~ age", "gaussian", prior={"age": (0, 0)})
 
 
@@ -420,7 +420,7 @@ def test_the_shares_of_the_budget_are_fixed_and_add_up() -> None:
 def test_very_many_records_are_predicted_in_few_passes() -> None:
     """By declared numbers; rows are not shortened then, and a plan is made for the same rounds."""
     from discreet.regression._newton.rounds import Schedule
-    from discreet.regression._rehearsal import simulate_fit
+    from discreet.regression._simulation import simulate_fit
 
     names = [f"x{i}" for i in range(10)]
 

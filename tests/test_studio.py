@@ -564,7 +564,10 @@ def test_the_answers_of_a_dataset_are_one_report(inside: Browser, small: Browser
     assert inside.get("/ledger/report?dataset=nobody").status == 404
 
 
-def test_a_release_goes_on_in_a_notebook(inside: Browser) -> None:
+def test_a_release_goes_on_in_a_notebook(
+    inside: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     done = inside.confirm(inside.asked("levels"))
     query = urlsplit(done.headers["Location"]).query
     assert "Continue in a notebook" in inside.follow(done).text

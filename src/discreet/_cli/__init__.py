@@ -103,7 +103,7 @@ def _usage(usage: Any) -> str:
         return str(usage.format_message()).rstrip(".")
     asked, name = QUESTIONS[command.info_name], option.strip("-").replace("-", "_")
     if name == asked.subject():
-        return f"{option} is not an option: give the {name} as a word of its own"
+        return f"{option} is not an option: give the {name} without it, as an argument"
     return f"{option} {asked.explain_unknown(name).rstrip('?')}"
 
 

@@ -156,7 +156,7 @@ def _run(
             with new_file(folder / name, True, "--out") as write:
                 write(text)
         if len(result.answers) < len(declared.questions):
-            note(f"What was answered is in {folder}")
+            note(f"The answers so far are in {folder}")
 
     with discreet.acknowledge_large_delta() if acknowledge_large_delta else nullcontext():
         result = run_study(declared, progress=progress, check=check, keep=keep)
@@ -238,16 +238,16 @@ def _statement(
         raise InvalidInputError(
             f"{file.name!r} is a single release: a statement needs the document of a study"
         )
-    told: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     if about is not None:
         with file_problems("--about", about, "read"):
             text = about.read_text("utf-8")
         try:
-            told = tomllib.loads(text)
+            written = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InvalidInputError(f"--about {about.name!r} is not TOML: {error}") from None
-    record, missing = statement.registry_record(result, told)
-    page = statement.review_page(result, told)
+    record, missing = statement.registry_record(result, written)
+    page = statement.review_page(result, written)
     with file_problems("--out", out, "written"):
         out.mkdir(exist_ok=True)
     with new_file(out / "review.html", force, "--out") as write:

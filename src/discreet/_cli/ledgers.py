@@ -137,7 +137,7 @@ def _history(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only create, cap or charge, or charges of one kind of question, such as table; repeatable."
+            help="Only create, cap or charge, or charges of one kind of question, such as mean; repeatable."
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the entries to this new CSV file.")] = None,

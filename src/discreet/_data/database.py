@@ -161,7 +161,7 @@ def _types(connection: sa.Connection, source: Any, columns: Columns) -> list[Any
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """An expression with methods of narwhals, translated to SQL for the columns of a frame."""
+    """An expression with the methods of one of narwhals, translated to SQL for the columns of a frame."""
 
     words: ClassVar[Any]
     of: Callable[[Frame], Any]

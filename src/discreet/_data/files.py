@@ -84,7 +84,7 @@ class Files:
     """The sheet of an Excel workbook, if one is named: ``survey.xlsx#Wave 2``."""
     strict: bool = False
     """Whether a record may be an error: then all processors read CSV files, which fails for some that are
-    well-formed, and an entry that is no JSON is a mistake."""
+    well-formed, and an entry that is not JSON is a mistake."""
 
     @classmethod
     def of(cls, data: Any) -> Files:

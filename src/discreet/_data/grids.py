@@ -115,7 +115,7 @@ class Grid(Numbers):
     ``integers``: x must be a whole number, or ±∞, and j is clip(x) − lo.
     """
 
-    invalid_reason = "a value that is no number, or no whole number with integers=True"
+    invalid_reason = "a value that is not a number, or not a whole number with integers=True"
     hint = "repair or drop them before counting"
     missing_hint = "declare what they count as: missing=VALUE, within the bounds"
 
@@ -175,7 +175,7 @@ class Grid(Numbers):
 class WeightGrid(Grid):
     """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
 
-    invalid_reason = "an invalid weight: a number below 0, or no number"
+    invalid_reason = "an invalid weight: a negative number, or not a number"
     hint = "repair them before the survey is analysed"
     missing_hint = "every record needs a weight; with strict=False those without one are left out"
 
@@ -199,7 +199,7 @@ class WeightGrid(Grid):
 class Bins(Numbers):
     """Code i of the bin e_i ≤ x < e_{i+1}; the last bin holds its upper edge too."""
 
-    invalid_reason = "a value that is no number, or is outside the declared edges"
+    invalid_reason = "a value that is not a number, or is outside the declared edges"
     hint = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"
     missing_hint = "count them as a level of their own: missing='level'"
 

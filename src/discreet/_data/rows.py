@@ -101,7 +101,7 @@ def count_codes(
         elif strict and records:
             raise DataError(
                 "some records hold a value outside the declared codes: declare all codes, map the rest to "
-                "one (other), or leave them out (strict)"
+                "one (other=), or leave them out (strict=False)"
             )
     return counts
 

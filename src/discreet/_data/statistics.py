@@ -163,7 +163,7 @@ def clipped_sum(
     numbers are summed, so the result is the same on every engine and one record moves it by no more than the
     bounds say. ``integers``: whole numbers, such as counts, in steps of 1; others are an error. ±∞ is
     clipped; null and NaN count as ``missing``, a value within the bounds, or are an error. Bounds are
-    declared: there is no way to read them from the data. ``strict=False``: what is no number counts as
+    declared: there is no way to read them from the data. ``strict=False``: what is not a number counts as
     missing. For the rest see :func:`count_levels`; text is read as numbers in CSV and TSV files only.
     """
     bound = Contribution(person, per_person, n, strict=strict)

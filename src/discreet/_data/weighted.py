@@ -52,7 +52,7 @@ class WeightedSums:
 
 @dataclass(frozen=True)
 class WeightedDesign:
-    """What is summed: public.
+    """What a weighted estimate sums, and in which groups; all of it is public.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ class WeightedDesign:
     outcomes
         Columns and their values; or one column and the grid on which its mean is taken.
     by, strata
-        A column and its values, where there is one.
+        A column and its values, or None.
     clusters
-        Whether a person of ``bound`` is one unit.
+        Whether the records of each person of ``bound`` form a cluster.
     bound
-        How many records of a person enter, and the like: see :class:`Contribution`.
+        What identifies a person, and how many of their records enter: see :class:`Contribution`.
     """
 
     weight: str

@@ -435,7 +435,7 @@ class Estimates(ABC):
         columns = columns_of(shown, level) | self.more_columns(shown, level)
         body = zip((row.name for row in shown), *columns.values(), strict=True)
         more = len(rows) - len(shown)
-        below = f"… and {more:,} more: to_frame(), or --json on the command line, has all" if more else ""
+        below = f"… and {more:,} more: to_frame(), or --json on the command line, shows all" if more else ""
         return Table((self.column_labels.heading(self.heading), *columns), tuple(body), below=below)
 
     def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
@@ -641,7 +641,7 @@ class Answer(Charged, Estimates):
             if not isinstance(named, str | None) or not isinstance(versions, dict):
                 raise ValueError("column or versions is malformed")
             if "private" in written and content["private"] is not written["private"]:
-                raise ValueError("its stamp contradicts its guarantee")
+                raise ValueError("its field 'private' contradicts its guarantee")
             read.check_parts()
             return (read.upgrade() if written_in == 1 else read).check_guarantee(complete=written_in == 1)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

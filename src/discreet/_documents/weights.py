@@ -28,11 +28,11 @@ class SurveyWeights:
     n
         The number of records, where it is public.
     cut, cut_scale, gaussian
-        How many weights were cut, with noise, and its deviation, or the scale of Laplace noise.
+        How many weights were cut, with noise, and its standard deviation, or the scale of Laplace noise.
     totals, counted
-        Draws of the sum of the weights; the number of records, and the deviation of its noise.
+        Draws of the sum of the weights; the number of records, and the standard deviation of its noise.
     squared, deviation
-        The sum of squared weights with noise, and the deviation of that.
+        The sum of squared weights with noise, and the standard deviation of the noise.
     """
 
     column: str

@@ -185,9 +185,7 @@ class SurvivalDraws:
         edges = self.edges
         end = edges[-1] if until is None else float(until)
         if not edges[0] < end <= edges[-1]:
-            raise InvalidInputError(
-                f"must lie above {edges[0]:g} and at most at {edges[-1]:g}", "until", until
-            )
+            raise InvalidInputError(f"must be above {edges[0]:g} and at most {edges[-1]:g}", "until", until)
         ends = np.concatenate([np.ones((*self.curves.shape[:2], 1)), self.curves], axis=-1)
         part = np.clip((end - edges[:-1]) / np.diff(edges), 0, 1)
         left = ends[..., :-1]

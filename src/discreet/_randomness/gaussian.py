@@ -1,7 +1,7 @@
 """The rounded Gaussian on the integers, drawn exactly: P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ), σ² rational.
 
 S + v is S + N(0, σ²) rounded to the nearest integer, for an integer S: whatever differential privacy says of
-a Gaussian of deviation σ holds for it by post-processing, in any dimension and with no clause about floats.
+N(0, σ²) holds for it by post-processing, in any dimension and with no clause about floats.
 
 A draw is a sign and the integer m with q(m + ½) < U ≤ q(m − ½), where q(x) = 2Φ(−x/σ) and U is uniform on
 (0, 1), of which as many bits are drawn as it takes. A double names a candidate m; that it is the right one is
@@ -90,7 +90,7 @@ def _candidates(variance: float, heads: npt.NDArray[np.uint64]) -> tuple[npt.NDA
 
 
 def margin(x: FloatArray) -> FloatArray:
-    """What :func:`_tail` may be off by, relatively, the rounding of its argument included: see the proof."""
+    """Bound the relative error of :func:`_tail`, including that from rounding its argument: see the proof."""
     return (16 + 2 * (x + 1) ** 2) * _ULP
 
 

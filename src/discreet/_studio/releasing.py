@@ -40,7 +40,7 @@ def check_request(form: ReleaseForm) -> None:
     """Refuse a request id that this studio did not make, or made for another file."""
     has_prefix = form.request.startswith("studio-") and form.request.isascii()
     if not (has_prefix and len(form.request) == len("studio-") + 32 + 1 + _DIGITS):
-        raise InvalidInputError("this form did not make that request id; open the form again")
+        raise InvalidInputError("the request id does not come from this form; open the form again")
     if not form.request.endswith("-" + _mark(form.source)):
         raise RequestConflictError("the request id belongs to another file; open the form of this file again")
 
@@ -87,7 +87,7 @@ class _Request:
         """Return the answer, if there is one; refuse another question under the same id."""
         if self.answer is not None and self.plan != _plan(form):
             raise RequestConflictError(
-                "this form was released already with other values; open a new form for a new question"
+                "this form has already been released with other values; open a new form for a new question"
             )
         return self.answer
 

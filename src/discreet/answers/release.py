@@ -52,12 +52,12 @@ _INFERRED_PRIOR = (
     "released (the plug-in posterior takes 1)"
 )
 _ANSWERED_NOTE = (
-    "How many of the records have a value is private. From what was released about {:,.0f} have, with 95 % "
-    "probability {:,} to {:,}."
+    "The number of records that have a value is private. The release puts it at about {:,.0f}, and between "
+    "{:,} and {:,} with 95 % probability."
 )
 _TOTAL_NOTE = (
-    "The number of records is private. From what was released it is about {:,.0f}, with 95 % probability "
-    "{:,} to {:,}."
+    "The number of records is private. The release puts it at about {:,.0f}, and between {:,} and {:,} with "
+    "95 % probability."
 )
 _OPTIONAL_FIELDS = ("axes", "total_prior", "strength", "column")  # in a document where the release has them
 _MAX_COMPARED_GROUPS = 4  # groups whose differences a report shows

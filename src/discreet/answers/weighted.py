@@ -160,7 +160,7 @@ class SumsNoise:
         return squared / (self.mu_squared * self.part(name))
 
     def scale(self, name: str) -> float:
-        """Return the scale of Laplace noise on a kind of sum, or the deviation of Gaussian noise.
+        """Return the scale of Laplace noise on a kind of sum, or the standard deviation of Gaussian noise.
 
         Parameters
         ----------
@@ -428,8 +428,8 @@ class Weighted(WeighsRecords, Answer):
     def pool(self, covariates: Covariates | None = None, value: Any = None, seed: int = 0) -> PooledEstimates:
         """Return the mean of each group, or the share of a value, under a hierarchical model; this is free.
 
-        The groups' numbers are draws from one normal distribution, whose mean and deviation are integrated
-        out: the model of Fay and Herriot for small areas.
+        The groups' numbers are draws from one normal distribution, whose mean and standard deviation are
+        integrated out: the model of Fay and Herriot for small areas.
 
         Parameters
         ----------

@@ -104,7 +104,7 @@ class _Conjugate(ABC):
     """The base of Beta and Dirichlet: updating by counts, and marking plug-in posteriors."""
 
     plug_in: bool = field(default=False, compare=False, kw_only=True)
-    """Whether its parameters are noisy counts that it takes for exact: it prints so, and its intervals do."""
+    """Whether it treats noisy counts as exact: it says so when printed, and its intervals omit the noise."""
 
     @property
     @abstractmethod
@@ -200,7 +200,7 @@ class _Conjugate(ABC):
         if not self.plug_in:
             return distribution
         return (
-            f"plug-in {distribution}: takes released counts for exact, its intervals are too narrow; "
+            f"plug-in {distribution}: treats released counts as exact, so its intervals are too narrow; "
             "see `posterior`"
         )
 

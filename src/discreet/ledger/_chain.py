@@ -296,7 +296,7 @@ def scope_after(dataset: str, scope: Scope, guarantee: Guarantee) -> Scope:
     counted = str(relation) if unit is None else f"{relation}, unit {unit!r}"
     if of_people and protected in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
         hint = (
-            "state it for the people of this one by a declared bound, "
+            "convert it to the people of this dataset by a declared bound, "
             f"guarantee.for_unit({unit or 'COLUMN'!r}, at_most=NUMBER), or create another dataset for it"
         )
     else:

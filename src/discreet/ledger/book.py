@@ -927,7 +927,7 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, state: State) -
     if state.scope != last.scope and last.spent != last.cap.zero():
         warn(
             f"{earlier} do not name the column that identifies people; they are taken to be for the unit "
-            f"{unit!r} like this one",
+            f"{unit!r}, like this one",
             PrivacyWarning,
         )
     elif relation is Relation.REPLACE_ONE and last.is_old:

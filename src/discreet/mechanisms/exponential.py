@@ -111,7 +111,7 @@ class ScoredMechanism(Mechanism):
     @property
     @abstractmethod
     def strength(self) -> float:
-        """The factor between sharpness and rate; a function of public parameters."""
+        """The public factor by which the sharpness is multiplied to give the rate t(x)."""
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
         """Return 1/sensitivity at these counts.

@@ -24,7 +24,7 @@ jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
 Array = Any
 ValueAndSlope = Callable[[Any, Any], tuple[Any, Any]]
-"""(z, parameter) ↦ log P(z) and its derivative by the parameter."""
+"""(z, parameter) ↦ log P(z) and its derivative with respect to the parameter."""
 
 
 def differentiable(value_and_slope: ValueAndSlope, z: Array, parameter: Array, summed_axes: int = 0) -> Array:

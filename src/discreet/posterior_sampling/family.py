@@ -628,9 +628,9 @@ class NumberFamily(Family):
 
     @property
     def move(self) -> Fraction:
-        """The largest change of one record: the width of the bounds, or the distance of nearby records.
+        """The most that one record can change: the width of the bounds, or the largest nearby difference.
 
-        Rounding to the grid can add one step to the distance of two numbers.
+        Rounding to the grid can add one step to the difference of two numbers.
         """
         low, high = map(Fraction, self.record_bounds)
         nearby = getattr(self, "nearby", None)

@@ -24,7 +24,7 @@ except ImportError:
     raise missing_extra("PyMC", "pymc") from None
 
 ValueAndSlope = Callable[[Any, Any], tuple[Any, Any]]
-"""(z, parameter) ↦ log P(z) and its derivative by the parameter."""
+"""(z, parameter) ↦ log P(z) and its derivative with respect to the parameter."""
 
 
 def remember_last(value_and_slope: ValueAndSlope) -> ValueAndSlope:
@@ -42,7 +42,7 @@ def remember_last(value_and_slope: ValueAndSlope) -> ValueAndSlope:
 
 
 class LogProb(Op):  # type: ignore[misc]
-    """log P(z), or its derivative by the parameter.
+    """log P(z), or its derivative with respect to the parameter.
 
     The last ``summed_axes`` axes of the parameter are not in the value: it is summed over them.
     """

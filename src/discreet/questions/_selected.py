@@ -119,7 +119,7 @@ class SparseCounts(SelectedRequest):
         if self.codes is not None:
             missing = self.schema.missing(self.column)
             if missing not in (None, EXCLUDE):
-                raise InvalidInputError(": among codes missing values are left out", "missing", missing)
+                raise InvalidInputError("must be 'exclude' for a column of codes", "missing", missing)
             _ = self.other_code
         _ = self.sparse.threshold
 

@@ -244,7 +244,7 @@ class Question(Declaration, ABC):
 
     @classmethod
     def explain_unknown(cls, name: str) -> str:
-        """Return where a name belongs that is no field of this kind, for a message.
+        """Return where a name that is not a field of this kind belongs, for a message.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ from discreet.questions.base import Question
 from discreet.questions.widths import Guess, PlannedWidth
 from discreet.regression._newton.design import formula_columns
 from discreet.regression._newton.fit import Regression, regression
-from discreet.regression._rehearsal import simulate_fit
+from discreet.regression._simulation import simulate_fit
 from discreet.schema import OWN_BIN, Category, Number, Schema, Weight
 
 FAMILIES = ("gaussian", "binomial", "multinomial", "poisson")

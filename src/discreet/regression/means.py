@@ -244,7 +244,7 @@ class Mean(Bridged, Answer):
     def likelihood(self) -> MixtureLikelihood:
         """Return the likelihood log P(published | mean), for a model of your own.
 
-        The records' number, mean and deviation are integrated out, as in the posterior.
+        The records' number, mean and standard deviation are integrated out, as in the posterior.
 
         Returns
         -------
@@ -476,7 +476,7 @@ class Means(Answer):
     def pool(self, covariates: Covariates | None = None, seed: int = 0) -> PooledEstimates:
         """Return the means of all groups under a hierarchical model; this costs no further privacy.
 
-        The means of the groups are draws from one normal distribution, whose mean and deviation are
+        The means of the groups are draws from one normal distribution, whose mean and standard deviation are
         integrated out. The correlation of two records of one group is uniform beforehand.
 
         Parameters

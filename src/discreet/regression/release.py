@@ -112,8 +112,8 @@ class LogisticRelease(Answer):
         if self.bounds is None:
             raise InvalidInputError(
                 "this release does not hold the bounds of its columns, so it cannot scale rows: scale them "
-                "as for the fit, each column from its bounds to [-1, 1] if release_logistic made it, and say "
-                "scaled=True"
+                "as for the fit, and say scaled=True; for a table, versions before 0.3 scaled each column "
+                "from its bounds to [-1, 1]"
             )
         low, high = (np.array(ends) for ends in zip(*self.bounds, strict=True))
         return np.asarray(2 * (np.clip(values, low, high) - low) / (high - low) - 1)
@@ -133,7 +133,7 @@ class LogisticRelease(Answer):
         if not isinstance(settings, dict) or not set(settings) <= {*_SETTINGS, "radius"}:
             raise ValueError("the settings are malformed")
         if self.private is not self.guarantee.is_private:
-            raise ValueError("its stamp contradicts its guarantee")
+            raise ValueError("its field 'private' contradicts its guarantee")
         if self.is_private and settings["draws"] != len(self.coefficients):
             raise ValueError("its number of draws differs from its settings")
 
@@ -291,7 +291,7 @@ class Drawn:
 
 
 _Cost = tuple[Curve, str, tuple[str, ...]]
-_NO_CHAIN = "a sampler without steps has some"
+_NO_CHAIN = "it states steps of a chain, but its sampler has no chain"
 
 
 def _rejection(drawn: Drawn) -> _Cost:

@@ -5,7 +5,7 @@
 
 The functions sum over the true counts. ``noisy_poisson`` and ``noisy_binomial`` sum one cell over a window
 around its largest term. ``noisy_multinomial`` adds one cell after the other to a public total, in time
-proportional to cells × total × window, and is meant for totals up to some thousands.
+proportional to cells × total × window, and is meant for totals up to a few thousand.
 """
 
 from __future__ import annotations

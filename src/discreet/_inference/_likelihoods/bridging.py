@@ -3,7 +3,7 @@
 Cells are independent (any shape, one number for each cell) or share a public total (cells on the last axis).
 Where the values are known beforehand, cells are looked up in tables; otherwise exact sums are computed.
 
-A sampler asks for the same cells at many parameters. For each cell, log P(z | λ) and its derivative by λ are
+A sampler asks for the same cells at many parameters. For each cell, log P(z | λ) and its derivative in λ are
 smooth functions of one number: v = 2√λ for Poisson rates, and v = 2√n·arcsin√p for binomial probabilities. On
 this scale they vary at the same speed everywhere. They are interpolated once at Chebyshev nodes, on panels
 halved until the last coefficients are negligible (below 1e-11). A look-up then costs about sixteen
@@ -123,7 +123,7 @@ class CellTable:
         return c[..., 0, :] + t * later - last
 
     def log_prob(self, xp: Any, parameter: Any) -> tuple[Any, Any]:
-        """Return log P(z) of each cell, and its derivative by the rate or the probability."""
+        """Return log P(z) of each cell, and its derivative in the rate or the probability."""
         values = self.at(xp, parameter)
         if self.sizes is None:
             return values[..., 0], values[..., 1] / xp.sqrt(1 + parameter)
@@ -172,7 +172,7 @@ def given_total(
     excess = float(log_factorial_excess(np.array([float(total)]))[0])
     log_prob = values.sum(axis=-1) + total * (xp.expm1(s) - s) + excess
     log_prob = log_prob - 0.5 * xp.log(2 * math.pi * second) + xp.log(whole)
-    # E[x] is the derivative by log rates: the cell's own mean, then how P(S = n) moves with K₂, K₃, …
+    # E[x] is the derivative in log rates: the cell's own mean, then how P(S = n) moves with K₂, K₃, …
     by_second = -0.5 * (1 + sum(j * ratio[j] * by[j] for j in ratio) / whole) / second
     means = cumulants[0]
     for j in range(2, CUMULANT_ORDERS):
@@ -292,7 +292,7 @@ def independent(noise: Noise) -> Noise:
 
 
 def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[Any, Any]:
-    """Return log P(z) of each cell and its derivative by the rate, or by the probability with a size."""
+    """Return log P(z) of each cell and its derivative in the rate, or in the probability with a size."""
     values, sizes = np.asarray(z, dtype=np.float64), None if size is None else np.asarray(size, dtype=float)
     cells = np.broadcast_shapes(values.shape, noise.scale.shape, () if sizes is None else sizes.shape)
     shape = np.broadcast_shapes(np.shape(parameter), cells)

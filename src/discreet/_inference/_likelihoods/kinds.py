@@ -94,7 +94,7 @@ class Likelihood(ABC):
         return result[0] if len(result) == 1 else tuple(result)
 
     def gradient(self, parameters: Any) -> Any:
-        """Return the gradient by the shares or rates themselves.
+        """Return the gradient with respect to the shares or rates themselves.
 
         Parameters
         ----------

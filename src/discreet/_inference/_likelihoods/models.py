@@ -108,7 +108,7 @@ class PoissonCells(Model):
 
 @dataclass(frozen=True, eq=False)
 class Binomial(Model):
-    """Independent counts out of public ``sizes`` with probabilities ``probs``; gradient by the logits."""
+    """Independent counts out of public ``sizes`` with probabilities ``probs``; gradient in the logits."""
 
     sizes: Any
     called: str = "sizes"
@@ -140,7 +140,7 @@ class Binomial(Model):
 
 
 class NegativeBinomial(Model):
-    """Independent counts with ``means`` and variance mean + mean²/dispersion; gradient by the logs of
+    """Independent counts with ``means`` and variance mean + mean²/dispersion; gradient in the logs of
     both.
     """
 
@@ -179,7 +179,7 @@ class _WithTotal(Model):
 
 
 class Multinomial(_WithTotal):
-    """Counts of a public total with ``shares`` that sum to 1; gradient by the logits, shares = softmax."""
+    """Counts of a public total with ``shares`` that sum to 1; gradient in the logits, shares = softmax."""
 
     name: ClassVar[str] = "multinomial"
     parameters: ClassVar[tuple[str, ...]] = ("shares",)
@@ -201,7 +201,7 @@ class Multinomial(_WithTotal):
 
 
 class DirichletMultinomial(_WithTotal):
-    """Counts of a public total whose shares are Dirichlet(``alphas``); gradient by the log alphas."""
+    """Counts of a public total whose shares are Dirichlet(``alphas``); gradient in the log alphas."""
 
     name: ClassVar[str] = "Dirichlet-multinomial"
     parameters: ClassVar[tuple[str, ...]] = ("alphas",)

@@ -127,13 +127,13 @@ def add_release(app: FastAPI, studio: Studio) -> None:
         if kind not in DOWNLOADS:
             raise HTTPException(404)
         answer, label, _ = _found(studio, request)
+        name = "release-" + re.sub(r"[^0-9A-Za-z]", "", request.query_params.get("request", ""))[-16:]
         if kind == "json":
             content = answer.receipt.result if answer.receipt is not None else answer.to_json().encode()
+        elif kind == "ipynb":
+            content = _notebook(answer, label, f"{name}.json")
         else:
-            content = (
-                _notebook(answer, label) if kind == "ipynb" else report(answer, title=label or None).encode()
-            )
-        name = "release-" + re.sub(r"[^0-9A-Za-z]", "", request.query_params.get("request", ""))[-16:]
+            content = report(answer, title=label or None).encode()
         held = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
         return Response(content, media_type=DOWNLOADS[kind], headers=held)
 
@@ -194,9 +194,10 @@ def _promise(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def _notebook(answer: Answer, label: str) -> bytes:
+def _notebook(answer: Answer, label: str, name: str) -> bytes:
     """Return a notebook that starts from the release: it holds the document, and no data."""
-    load = f"from discreet._documents.answer import load_answer\n\nanswer = load_answer({answer.to_json()!r})"
+    write = f"Path({name!r}).write_text({answer.to_json()!r}, 'utf-8')"
+    load = f"from pathlib import Path\n\nimport discreet\n\n{write}\nanswer = discreet.load({name!r})"
     free = "What is computed from here on costs no further budget."
     sources = [f"# {label or 'A private release'}\n\n{free}", load, "answer", "answer.to_frame()"]
     cells: list[dict[str, Any]] = [

@@ -355,12 +355,12 @@ class LatentCurvature:
         inverse = weight - share @ covariance @ np.swapaxes(share, 1, 2)
         score = seen.score @ vectors - noise * np.einsum("ijk,ik->ij", weight, left - values * moved)
         score = score + values * ((seen.point - seen.square_point) @ vectors)
-        unsure = -(noise**2) * inverse
-        unsure[:, diagonal, diagonal] += noise
+        score_cov = -(noise**2) * inverse
+        score_cov[:, diagonal, diagonal] += noise
         shape = score / values
-        fitted = (shape * score).sum(axis=1) + (np.diagonal(unsure, axis1=1, axis2=2) / values).sum(axis=1)
-        spread = 4 * np.einsum("ij,ijk,ik->i", shape, unsure, shape)
-        spread += 2 * np.einsum("ijk,ij,ik->i", unsure**2, 1 / values, 1 / values)
+        fitted = (shape * score).sum(axis=1) + (np.diagonal(score_cov, axis1=1, axis2=2) / values).sum(axis=1)
+        spread = 4 * np.einsum("ij,ijk,ik->i", shape, score_cov, shape)
+        spread += 2 * np.einsum("ijk,ij,ik->i", score_cov**2, 1 / values, 1 / values)
         _, second, fourth = clipped_moments(dispersion, seen.clip)
         expected = np.maximum(n - self.size, 1.0) * second + fitted
         spread = spread + seen.square_variance + n * np.maximum(fourth - second**2, 0.0)

@@ -252,7 +252,9 @@ class Regression:
                     f"prior[{name!r}]={pair!r} must be (mean, standard deviation)"
                 ) from None
             if not (math.isfinite(centre) and math.isfinite(deviation) and deviation > 0):
-                raise InvalidInputError(f"prior[{name!r}]={pair!r} must be finite, with a positive deviation")
+                raise InvalidInputError(
+                    f"prior[{name!r}]={pair!r} needs finite numbers and a standard deviation > 0"
+                )
             declared[units.names.index(name)] = centre, deviation
         back = np.asarray(np.linalg.inv(units.mixing), dtype=np.float64)
         return wide.with_declared(back, units.offset, declared)

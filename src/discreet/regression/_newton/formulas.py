@@ -167,7 +167,7 @@ def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tupl
     formula
         The text, such as ``"income ~ age + C(sex)"``.
     levels
-        How many levels the columns that are no numbers have, by column.
+        The number of levels of each column that is not numeric.
 
     Returns
     -------

@@ -340,10 +340,10 @@ class GaussianModel(ResponseModel):
     def linearise_at(
         self, design: Design, distribution: NormalApproximation, cost: float
     ) -> tuple[FloatArray, float | None]:
-        """Return the next point and bound; the start without clipping where noise makes clipping useless.
+        """Return the next point and clipping bound; the start without one if clipping would be useless.
 
-        This is so where predictors are so uncertain that the bound would not be below the declared bounds of
-        the response. At the start no residual is above 1.
+        That happens if predictors are so uncertain that the bound would not be tighter than the declared
+        bounds of the response. At the start no residual exceeds 1.
         """
         point, clip = super().linearise_at(design, distribution, cost)
         return (self.start(design), None) if clip is not None and clip >= 1 else (point, clip)

@@ -46,12 +46,12 @@ _STRAIGHT, _TURNS = 0.01, 12
 _UNKNOWN = 1e60
 """The variance of a sum that says nothing."""
 _UNDECIDED = 0.5
-"""The share of the prior's deviation above which the prior decides."""
+"""The share of the prior's standard deviation above which the prior decides."""
 
 
 @dataclass(frozen=True)
 class CoefficientPrior:
-    """A normal prior of the coefficients; its ``weak`` part is for a response of unit deviation."""
+    """A normal prior of the coefficients; its ``weak`` part is for a response of unit variance."""
 
     mean: FloatArray
     declared: FloatArray
@@ -63,12 +63,12 @@ class CoefficientPrior:
 
     @classmethod
     def wide(cls, design: Design, model: ResponseModel, aim: str = "intervals") -> CoefficientPrior:
-        """Return the default prior: a deviation for each column between −1 and 1, and one for constants.
+        """Return the default prior: independent normal coefficients around 0.
 
-        These are the model's ``deviation`` and ``level_deviation``. For prediction, errors of coefficients
-        are weighed against each other, so their scale is learned. For evenly spread records the predictors of
-        a Gaussian model have at most twice the deviation of the response, and its mean lies within the
-        bounds.
+        Their standard deviations are the model's ``deviation`` for a column scaled to [−1, 1], and its
+        ``level_deviation`` for a constant. For prediction they are smaller, and their common scale is
+        learned. In a Gaussian model for prediction, the standard deviation of the predictors of evenly
+        spread records is then at most twice that of the response.
         """
         size, at, predicts = design.d * model.outputs, design.constant, aim == "prediction"
         deviations, level = np.full(size, model.deviation), model.level_deviation
@@ -320,8 +320,8 @@ class Posterior:
     def find_undecided(self) -> list[int]:
         """Return the coefficients that the prior dominates.
 
-        These have more than half their variance along directions in which the posterior deviation is above
-        half the prior deviation.
+        These have more than half their variance along directions in which the posterior standard deviation is
+        above half that of the prior.
         """
         covariance = self.covariance
         root = np.linalg.cholesky(self.prior)

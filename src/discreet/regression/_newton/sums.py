@@ -58,8 +58,8 @@ class Round:
 class RoundSums:
     """The sums of a round as whole numbers.
 
-    They are the gradient by coefficient, the upper triangle of the curvature, Σ residual², and the upper
-    triangle of Σ residual²·xx' where the link asks for it.
+    They are the gradient in the coefficients, the upper triangle of the curvature, Σ residual², and the
+    upper triangle of Σ residual²·xx' where the link asks for it.
     """
 
     gradient: tuple[int, ...]
@@ -275,7 +275,7 @@ def locate(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
     return keep
 
 
-def undeclared_error(name: str, unknown: bool, wayout: str | None = None) -> DataError:
+def undeclared_error(name: str, unknown: bool, hint: str | None = None) -> DataError:
     """Return the error for undeclared values; it never says how many, which may be private."""
     if unknown:
         return DataError(
@@ -283,8 +283,8 @@ def undeclared_error(name: str, unknown: bool, wayout: str | None = None) -> Dat
             "decimal point, not a comma); declare the value, or which one others count as",
             name,
         )
-    wayout = "declare missing as 'exclude', or as the value that they count as" if wayout is None else wayout
-    return DataError(f"some records are missing; {wayout}", name)
+    hint = "declare missing as 'exclude', or as the value that they count as" if hint is None else hint
+    return DataError(f"some records are missing; {hint}", name)
 
 
 def exact_sums(
