@@ -65,7 +65,7 @@ def records(n: int = 600, seed: int = 1) -> pd.DataFrame:
         ({"parents": {"a": [["b"]]}}, "must be names of columns"),
         ({"schema": {}}, "must map column names"),
         ({"schema": {**LEVELS, "c": ("no",)}}, "level"),
-        ({"schema": {**LEVELS, "c": (0, 1)}}, "declare its values as a category"),
+        ({"schema": {**LEVELS, "c": (0, 1)}}, "declare it as a category"),
         ({"epsilon": 0}, "epsilon"),
         ({"prior": -1}, "prior"),
         ({"schema": discreet.Schema({**LEVELS, "w": discreet.Weight(3)})}, "weight"),

@@ -335,7 +335,7 @@ def test_posterior_sample_reads_calibrates_and_draws(tmp_path: Path) -> None:
     )
     assert shares.values.shape == (2, 2)
     assert shares.values.sum(axis=1) == pytest.approx(1)
-    with pytest.raises(InvalidInputError, match="declare its values as a category"):
+    with pytest.raises(InvalidInputError, match="declare it as a category"):
         shorthand.draws(answers, "dirichlet", prior=(3, 3), epsilon=1, order=3)
     with pytest.raises(InvalidInputError, match="not as numbers"):
         shorthand.draws([1.0], "beta", prior=(3, 3), levels=(0, 1), epsilon=1, order=3)
