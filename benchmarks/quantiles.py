@@ -31,7 +31,7 @@ LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Population:
-    """A distribution on a declared range."""
+    """A distribution on a declared range, and the quantiles asked for: ``deciles`` at ``probs``."""
 
     draw: Callable[[Rng, int], np.ndarray]
     deciles: np.ndarray
@@ -39,6 +39,7 @@ class Population:
     high: float
     atoms: tuple[float, ...] = field(default=())
     whole: bool = False
+    probs: np.ndarray = field(default_factory=lambda: DECILES)
 
     def bins(self, number: int) -> Bins:
         """So many equal ones."""
@@ -96,6 +97,16 @@ def with_zeros() -> Population:
     return Population(draw, points, 0.0, 200.0, atoms=(0.0,))
 
 
+def without_zeros() -> Population:
+    """The three quarters of the same records that are above 0, and the same values asked for."""
+    zeros, distribution = with_zeros(), stats.lognorm(0.7, scale=30)
+
+    def draw(rng: Rng, n: int) -> np.ndarray:
+        return np.asarray(np.clip(distribution.rvs(3 * n // 4, random_state=rng), 0, 200))
+
+    return Population(draw, zeros.deciles[2:], 0.0, 200.0, probs=(DECILES[2:] - 0.25) / 0.75)
+
+
 TRIED = {
     "beta 2, 5": (continuous(stats.beta(2, 5), 0, 1), 120),
     "beta 8, 20": (continuous(stats.beta(8, 20), 0, 1), 120),
@@ -118,6 +129,7 @@ JUDGED = {
         120,
     ),
     "incomes, 25 % at 0": (with_zeros(), 100),
+    "the same incomes above 0": (without_zeros(), 100),
 }
 
 
@@ -143,7 +155,7 @@ def coverage(
     held, errors, widths, start = [], [], [], time.process_time()
     for _ in range(repetitions):
         found = answer(population, number, population.draw(rng, n), epsilon, rng, hidden)
-        draws = found.quantiles(DECILES).draws(1000, int(rng.integers(2**31)))
+        draws = found.quantiles(population.probs).draws(1000, int(rng.integers(2**31)))
         low, high = np.quantile(draws, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), axis=0, method="inverted_cdf")
         held.append((low <= population.deciles) & (population.deciles <= high))
         errors.append(draws.mean(axis=0) - population.deciles)

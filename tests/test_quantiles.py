@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import betaln, gammaln
 
 import shorthand
@@ -190,6 +191,17 @@ def test_atoms_are_values_that_many_share() -> None:
     )
     low, high = found.quantiles(0.6).interval(0.9)
     assert low == high == 5
+
+
+@pytest.mark.parametrize("number", [1, 4, 60])
+def test_bins_beside_an_atom_say_nothing_about_its_share(number: int) -> None:
+    """Beta(11, 31) with 10 of 40 records, however many bins: 4 standard errors of mean and deviation."""
+    counts = np.bincount(np.arange(30) * number // 30, minlength=number)
+    bins = Bins(tuple(range(number + 1)), atoms=(0,))
+    found = BinnedDistribution(bins, (*counts, 10), DiscreteLaplace(0.02), n=40)
+    share, exact = found.cdf(0).draws(40_000, 1)[:, 0], stats.beta(11, 31)
+    assert share.mean() == pytest.approx(exact.mean(), abs=4 * exact.std() / 200)
+    assert share.std() == pytest.approx(exact.std(), abs=4 * exact.std() / 280)
 
 
 def test_whole_numbers_have_whole_quantiles() -> None:
