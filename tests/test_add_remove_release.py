@@ -90,7 +90,7 @@ def test_delta_means_gaussian_with_either_relation() -> None:
         ({"person": "id", "per_person": 1}, "person='id' needs n"),
         ({"mechanism": "lattice"}, "cannot be used with a private n; these can: geometric, gaussian"),
         ({"mechanism": "geometric", "relation": "replace-one"}, "cannot be used with a public n"),
-        ({"relation": "replace-one", "expected_n": (1, 10)}, "expected_n="),
+        ({"relation": "replace-one", "expected_n": (1, 10)}, "expected_n is for a private number"),
         ({"expected_n": (10, 1)}, "expected_n="),
         ({"expected_n": (1, 2, 3)}, "expected_n="),
     ],
@@ -257,6 +257,7 @@ def replayed(folder: Path, records: list[str], options: list[str], **about: Any)
     ]  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         result = runner.invoke(app, arguments)
     (entry,) = [one for one in discreet.Ledger(ledger).history("survey") if one.request_id == "q"]
     release = Release.from_json(out.read_text())
@@ -336,6 +337,7 @@ def left_behind(folder: Path, records: list[tuple[Any, ...]], name: str) -> dict
     ledger.create("survey", epsilon=3, delta="1e-5", relation="add-remove")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         charge = discreet.Charge(ledger, "survey", "q")
         answer = discreet.ask(
             frame, ASKED[name], schema=discreet.Schema(columns, strict=False), charge=charge

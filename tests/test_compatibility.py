@@ -472,6 +472,7 @@ def test_the_first_charge_after_the_upgrade_says_what_was_assumed(name: str, ope
             continue
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
             for _ in range(2):
                 ledger.spend(dataset, guarantee, lambda: "", plan={"question": "new"})
         assert len(heard) == (conditional or unnamed), dataset  # the first one only

@@ -243,6 +243,7 @@ def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.
     monkeypatch.setattr(Discovery, "run", lambda self, counts: {"tea": 99})
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         pages = {(one := asked(data)).to_json() + str(one) + report(one) for data in (WORDS, WORDS[1:], [])}
     assert len(pages) == 1
     assert len({str(one.message) for one in said}) == 1

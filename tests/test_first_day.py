@@ -131,6 +131,7 @@ def test_warnings_point_at_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     grouped = discreet.Schema({**LEVELS, "sex": discreet.Category(["f", "m"], public=True)}, n="public")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         discreet.proportions(PEOPLE, "smokes", by="sex", schema=grouped, epsilon=1)
         discreet.proportions(PEOPLE, "sex", schema=LEVELS, epsilon=20)
     assert [Path(one.filename).name for one in heard] == [Path(__file__).name] * 2

@@ -180,6 +180,7 @@ def test_cross_validation_warns_once_that_every_fold_spends(
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         clone(model).fit(*cancer)
         seeded = PrivateLogisticRegression(random_state=1)
         for _ in range(3):

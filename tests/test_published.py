@@ -76,6 +76,7 @@ def everything(folder: Path, relation: str, delta: Any, ask: Any) -> dict[str, s
     folder.mkdir()
     with discreet.Ledger(folder / "ledger.db") as ledger, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         ledger.create("d", epsilon=5, relation=relation, **({} if delta is None else {"delta": "1e-3"}))
         found = published(ask(ledger=ledger, dataset="d", request_id="r"), ledger)
         return {**found, "warnings": "\n".join(str(one.message) for one in said)}

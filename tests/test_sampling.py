@@ -418,7 +418,7 @@ def test_people_are_declared_wholly() -> None:
     given: dict[str, Any] = {"bounds": (0, 4), **GAUSSIAN}
     with pytest.raises(InvalidInputError, match="go together"):
         shorthand.draws(people(), "gaussian", person="who", **given)
-    with pytest.raises(InvalidInputError, match="needs n="):
+    with pytest.raises(InvalidInputError, match="per_person=2 needs a declared n"):
         shorthand.draws(people(), "gaussian", person="who", per_person=2, **given)
     with pytest.raises(InvalidInputError, match="at least 1"):
         discreet.posterior_sampler("direct", "beta", prior=(1, 1), n=5, per_person=0)

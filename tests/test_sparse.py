@@ -199,6 +199,7 @@ def test_nothing_but_what_was_published_depends_on_the_data(monkeypatch: pytest.
     monkeypatch.setattr(Sparse, "run", lambda self, counts: SparseOutput({4711: 99}, 12))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of what earlier tests left open
         strange = [*CODES, None, "x", -3]
         pages = {
             (one := asked(data, strict=False)).to_json() + str(one) + report(one)
