@@ -195,7 +195,7 @@ def test_the_product_stays_small() -> None:
     code, lines = sum(map(code_lines, sources)), sum(source.count("\n") for source in sources)
     print(f"{len(sources)} modules, {lines:,} lines, {code:,} without docstrings, comments and blank lines")
     assert code_lines('"""What."""\n\nx = """a\nb"""  # why\n\n# so\n') == 2
-    assert 10_000 < code < 34_140
+    assert 10_000 < code < 34_160
     assert lines < 64_000  # half of them docstrings: the reference is made from these
 
 

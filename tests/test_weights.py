@@ -392,7 +392,7 @@ def test_intervals_of_weighted_quantiles_hold(coupled: bool) -> None:
     """Seeded: 100 samples of 400, where noise and sampling are alike; and the distribution function."""
     rng, bins, cells = np.random.default_rng(7), Bins(tuple(range(11)), (5.0,)), list(range(12))
     places = np.triu_indices(12)
-    held = []
+    held, together = [], []
     for _ in range(100):
         x, w = rng.beta(2, 3, 400) * 10, rng.uniform(0.2, 1, 400)
         x[:60] = 5.0
@@ -403,12 +403,15 @@ def test_intervals_of_weighted_quantiles_hold(coupled: bool) -> None:
             totals + rng.laplace(0, 3, 12), squares + rng.laplace(0, 6, len(squares)), 3.0, 6.0, False, 399
         )
         found = WeightedDistribution(bins, noisy, cells)
+        least, most = np.quantile(np.diff(found.quantiles([0.2, 0.9]).draws()), [0.05, 0.95])
         low, high = found.quantiles([0.2, 0.9]).interval(0.9)
         below_low, below_high = found.cdf([2.0, 7.5]).interval(0.9)
         share = 0.85 * stats.beta(2, 3).cdf([0.2, 0.75]) + 0.15 * np.array([0, 1])
         points = stats.beta(2, 3).ppf([0.2 / 0.85, 0.75 / 0.85]) * 10
         held.append([(low <= points) & (points <= high), (below_low <= share) & (share <= below_high)])
+        together.append(least <= points[1] - points[0] <= most)
     assert np.mean(held, axis=0) == pytest.approx(0.9, abs=0.11)
+    assert np.mean(together) == pytest.approx(0.9, abs=0.11)
 
 
 @pytest.mark.parametrize(

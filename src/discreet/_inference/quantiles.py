@@ -239,6 +239,12 @@ class BinnedDistribution:
         share = np.concatenate([group_share[:, None] * cells for group_share, cells, _ in parts], axis=1)
         return share, np.concatenate([states for _, _, states in parts], axis=1)
 
+    def _pair(
+        self, values: FloatArray, points: FloatArray, inverse: bool, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return draws of quantiles, or of shares at points, as they go together."""
+        return values
+
     def quantiles(self, probs: npt.ArrayLike) -> Quantiles:
         """Return the values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
         points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
@@ -265,7 +271,8 @@ class Quantiles:
         """Return joint draws, shape (size, number of names)."""
         drawn = self.distribution._draws(size, seed)
         rng = np.random.default_rng(None if seed is None else [seed, 1])
-        return drawn.quantiles(self.points, rng) if self.inverse else drawn.below(self.points, rng)
+        values = drawn.quantiles(self.points, rng) if self.inverse else drawn.below(self.points, rng)
+        return self.distribution._pair(values, self.points, self.inverse, rng)
 
     @cached_property
     def _usual(self) -> FloatArray:

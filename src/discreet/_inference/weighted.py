@@ -122,7 +122,7 @@ class WeightedDistribution(BinnedDistribution):
     The share F up to each edge has a linearised variance, D of the matrix of squares, and that of the noise.
     With z standard normal the distribution that is drawn is F + z·sd, made monotone from below for z > 0 and
     from above for z < 0: its quantile at p is the end of the test of p that every edge passes (Woodruff
-    1952). One z is drawn for all p: intervals are of each quantile by itself, not of several together.
+    1952). One z is drawn for all p; draws are then paired as the shares up to the quantiles go together.
     """
 
     def __init__(self, bins: Bins, noisy: NoisyTotals, cells: list[int]) -> None:
@@ -138,6 +138,9 @@ class WeightedDistribution(BinnedDistribution):
         )
         variance += unit * noisy.total_scale**2 * (apart**2).sum(axis=1)
         self._deviation = np.sqrt(variance) / whole
+        likeness = apart @ (squares + unit * noisy.total_scale**2 * np.eye(len(totals))) @ apart.T
+        size = np.sqrt(np.maximum(np.diag(likeness), 1e-12))
+        self._likeness = likeness / np.outer(size, size)
 
     def _draw_shares(self, size: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
         z = rng.standard_t(self.noisy.freedom or 1e9, (size, 1))
@@ -147,6 +150,18 @@ class WeightedDistribution(BinnedDistribution):
         share = np.empty_like(below)
         share[:, self.bins.ordered[0]] = np.diff(below, prepend=0.0)
         return share, np.full(below.shape, len(SMOOTH) // 2, dtype=np.int8)
+
+    def _pair(
+        self, values: FloatArray, points: FloatArray, inverse: bool, rng: np.random.Generator
+    ) -> FloatArray:
+        at = np.searchsorted(self._below if inverse else self.bins.ordered[2], points)
+        at = np.minimum(at, len(self._below) - 2)
+        likeness, middle = self._likeness[np.ix_(at, at)], np.zeros(len(at))
+        luck = rng.multivariate_normal(middle, likeness, len(values), "ignore", method="eigh")
+        paired = np.take_along_axis(np.sort(values, axis=0), luck.argsort(axis=0).argsort(axis=0), axis=0)
+        rising = np.argsort(points)
+        paired[:, rising] = np.sort(paired[:, rising], axis=1)
+        return paired
 
 
 def draw_positive(
