@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, linalg, stats
 from scipy.special import expit
 
 from discreet._declarations import Relation
@@ -200,13 +200,27 @@ def test_a_round_in_other_coordinates_stands_alone() -> None:
     assert both.variance == pytest.approx(1.0)
 
 
-def test_robust_errors_take_the_place_of_equal_ones() -> None:
+def _log_normal_matrix(matrix: np.ndarray, root: np.ndarray) -> float:
+    """The log density of a matrix where log(root·matrix·root) is normal, its slopes by differences."""
+    i, j = np.triu_indices(len(matrix))
+    normal = stats.norm(0, np.where(i == j, 0.5, 0.5 / np.sqrt(2)))
+
+    def logarithm(entries: np.ndarray) -> np.ndarray:
+        return np.asarray(linalg.logm(root @ symmetric(entries, len(matrix)) @ root)[i, j])
+
+    entries, steps = matrix[i, j], 1e-4 * np.eye(len(i))
+    slopes = [(logarithm(entries + step) - logarithm(entries - step)) / 2e-4 for step in steps]
+    return float(normal.logpdf(logarithm(entries)).sum() + np.linalg.slogdet(np.array(slopes))[1])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_robust_errors_take_the_place_of_equal_ones(family: str) -> None:
     """K = AΛA' + B + s²I, B drawn as A is: by plain matrices; where it is not positive it is refused."""
-    model, made, seen, _ = seen_once("gaussian", 1e30)
+    model, made, seen, _ = seen_once(family, 1e30)
     other = np.array([[200.0, 60.0, 20.0], [60.0, 90.0, -10.0], [20.0, -10.0, 200.0]])
     seen = seen._replace(outer=other, outer_variance=25.0)
     before = np.diag([2.0, 0.3, 0.5])
-    found = LatentCurvature(model, made, seen, (np.zeros(3), before), 900.0, True)
+    found = LatentCurvature(model, made, seen, (np.zeros(3), before), 900.0, True, tilt=0.5)
     first, free = found.root.shape[1], found.root.shape[1] + found.outer_root.shape[1]
     x = np.zeros((3, free + 1))
     x[1, first:free], x[2, first] = 0.7, -1e6
@@ -223,10 +237,11 @@ def test_robust_errors_take_the_place_of_equal_ones() -> None:
         assert vectors @ state.mean[at] == pytest.approx(gain @ left - seen.point)
         covariance = vectors @ state.covariance[at] @ vectors.T
         assert covariance == pytest.approx(before - gain @ matrix @ before)
-        distribution = stats.multivariate_normal(np.zeros(3), whole)
-        logs.append(
-            distribution.logpdf(left) - np.log(np.linalg.eigvalsh(spread) + found.outer_per_record).sum()
-        )
+        before_noise = -np.log(np.linalg.eigvalsh(spread) + found.outer_per_record).sum()
+        if family == "poisson":
+            even = np.linalg.inv(linalg.sqrtm(0.5 * state.dispersion[at] * matrix))
+            before_noise = _log_normal_matrix(spread, even)
+        logs.append(stats.multivariate_normal(np.zeros(3), whole).logpdf(left) + before_noise)
     assert np.diff(state.log_density[:2]) == pytest.approx(np.diff(logs))
     drawn = found.sample()
     assert drawn.outer is not None

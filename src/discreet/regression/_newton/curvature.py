@@ -6,10 +6,10 @@ Gaussian noise of known size. With δ = β − w and the dispersion φ
     g | β, A ~ N(Aδ, φA),   β ~ N(m, Λ).
 
 With robust errors the score is N(Aδ, B), where B is the sum of xx' times squared residuals. B is latent too
-and is released with noise like A. Given A, β is normal in closed form, so only the positive matrix A is left
-to integrate. Its density is the product of the noise density, the density of g̃, and a prior:
-:func:`row_moments` for the entries, and a log-uniform distribution for the eigenvalues down to the
-information of one record.
+and is released with noise like A; before that, the log of its ratio to φA is normal for counts and
+levels. Given A, β is normal in closed form, so only the positive matrices are left to integrate. Their
+density is the product of the noise density, the density of g̃, and a prior: :func:`row_moments` for the
+entries, and for other eigenvalues a log-uniform distribution down to the information of one record.
 
 Draws of A come from the noise distribution with importance weights where these are even enough, and otherwise
 from elliptical slice sampling (Murray, Adams and MacKay 2010). As the noise vanishes, A tends to Ã and the
@@ -47,7 +47,7 @@ _MOST_MOMENTS = 210
 """Entries of the triangle up to which the distribution of rows is used: 20 columns."""
 _PROBES = 2048
 _DISPERSION = 0.5
-"""The deviation of log φ of counts before anything is seen."""
+"""The deviation of log φ of counts before anything is seen, and of the log of B over φA."""
 _LEAST_SCALE = -math.log(64)
 """Where the scale of the prior is learned it is log-uniform from 1/64 to 1."""
 
@@ -174,7 +174,7 @@ class LatentCurvature:
         tilt: float = 1.0,
     ) -> None:
         """The rows that ``seen`` sums are ``mixing`` times those of the design."""
-        self.model, self.seen, self.records, self.learned = model, seen, records, learned
+        self.model, self.seen, self.records, self.learned, self.tilt = model, seen, records, learned, tilt
         self.size, self.constant = len(seen.point), design.constant
         self.slopes = np.ones(self.size, dtype=bool)
         ones = np.zeros(self.size)
@@ -302,10 +302,13 @@ class LatentCurvature:
         else:
             sizes, ways = np.linalg.eigh(outer)
             bad |= sizes[:, 0] <= 0
-            log -= np.log(np.maximum(sizes, 0.0) + self.outer_per_record).sum(axis=1)
             ways = np.swapaxes(vectors, 1, 2) @ ways
             sizes = np.maximum(sizes, 1e-12 * self.outer_per_record)
             chance = (ways * sizes[:, None, :]) @ np.swapaxes(ways, 1, 2)
+            if self.model.normal:  # errors may have any variances
+                log -= np.log(sizes + self.outer_per_record).sum(axis=1)
+            else:
+                log += log_unevenness(chance, self.tilt * seen.ratio * dispersion[:, None] * values)
         chance[:, diagonal, diagonal] += self.rounding * values + seen.variance
         inverse: FloatArray = np.asarray(np.linalg.inv(chance), dtype=np.float64)
         left = seen.score @ vectors - values * (self.gap @ vectors)
@@ -479,12 +482,8 @@ class LatentCurvature:
         self, states: States, weights: FloatArray, generator: np.random.Generator, effective: float
     ) -> CurvatureDraws:
         keep = weights > 1e-9 * weights.max()
-        values, vectors, weights = (
-            states.values[keep],
-            states.vectors[keep],
-            weights[keep] / weights[keep].sum(),
-        )
-        mean, root, dispersion = states.mean[keep], states.root[keep], states.dispersion[keep]
+        values, vectors, dispersion = states.values[keep], states.vectors[keep], states.dispersion[keep]
+        mean, root, weights = states.mean[keep], states.root[keep], weights[keep] / weights[keep].sum()
         times = 2 * max(1, round(_DRAWS / 2 / len(weights)))
         half = generator.normal(size=(times // 2, len(weights), self.size))
         units = np.concatenate([half, -half])
@@ -492,7 +491,6 @@ class LatentCurvature:
         draws = self.seen.point + np.einsum("ijk,tik->tij", vectors, moved)
         curvature = np.einsum("i,ijk,ik,ilk->jl", weights, vectors, values, vectors)
         outer = None if states.outer is None else np.einsum("i,ijk->jk", weights, states.outer[keep])
-        level = self._levels(values, vectors)
         centres = np.einsum("ijk,ik->ij", vectors, mean)
         middle = weights @ centres
         spread = np.einsum("ijk,ikl->ijl", vectors, root)
@@ -505,7 +503,7 @@ class LatentCurvature:
             (self.seen.point + middle) @ plain,
             plain.T @ covariance @ plain,
             np.tile(dispersion, times),
-            np.tile(level, times),
+            np.tile(self._levels(values, vectors), times),
             self.unmixed(curvature),
             None if outer is None else self.unmixed(outer),
             effective,
@@ -516,6 +514,19 @@ class LatentCurvature:
         """Undo the mixing of coordinates in a sum of outer products of rows."""
         back = np.linalg.inv(self.mixing)
         return np.asarray(back @ matrix @ back.T)
+
+
+def log_unevenness(matrices: FloatArray, even: FloatArray) -> FloatArray:
+    """Return the log density, but for a constant, of matrices whose ratio R to diagonal ones is log-normal.
+
+    Entries of log R are independent, and u' log R u has the deviation of log φ for every unit vector u.
+    """
+    ratios = matrices / np.sqrt(even[:, :, None] * even[:, None, :])
+    logs = np.log(np.maximum(np.linalg.eigvalsh(ratios), 1e-12))
+    i, j = np.triu_indices(logs.shape[1], 1)
+    half = np.maximum(np.abs(logs[:, i] - logs[:, j]) / 2, 1e-6)
+    normal = ((logs / _DISPERSION) ** 2 + (logs.shape[1] + 1) * (logs + np.log(even))).sum(axis=1) / 2
+    return np.asarray(np.log(half / np.sinh(half)).sum(axis=1) - normal)
 
 
 def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
