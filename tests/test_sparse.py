@@ -108,7 +108,7 @@ def test_codes_are_counted_alike_everywhere(tmp_path: Path) -> None:
         ({"values": range(0, 10, 2)}, "steps of 1"),
         ({"values": range(10**30)}, "values"),
         ({"values": range(1)}, "two codes"),
-        ({"missing": 3}, "left out"),
+        ({"missing": 3}, "must be 'exclude'"),
         ({"other": -1}, "is not one of the codes"),
         ({"other": "x"}, "must be a whole number"),
         ({"other": 3.7}, "must be a whole number"),
