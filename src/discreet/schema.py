@@ -289,7 +289,7 @@ class Number(Declaration):
         """
         if missing is not None and missing not in (EXCLUDE, OWN_BIN):
             raise InvalidInputError(
-                ": in bins missing values are left out ('exclude') or have a bin of their own ('bin')",
+                "must be 'exclude' (left out) or 'bin' (a bin of their own) where numbers are in bins",
                 "missing",
                 missing,
             )

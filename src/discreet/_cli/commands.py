@@ -220,7 +220,7 @@ def _statement(
     about: Annotated[
         Path | None,
         typer.Option(
-            help="What the software cannot know: a .toml file of the registry's fields.", metavar="FILE"
+            help="TOML file with the registry's fields that discreet cannot fill in.", metavar="FILE"
         ),
     ] = None,
     force: Force = False,

@@ -258,7 +258,7 @@ def _start_of(path: Path, ending: str, strict: bool) -> bytes:
         raise FileError(f"{str(path)!r} is {'' if start[:4] == b'PAR1' else 'not '}a Parquet file")
     if ending == ".xlsx" and not start.startswith(b"PK\3\4"):
         locked = start.startswith(b"\xd0\xcf\x11\xe0")
-        hint = ": it is of an older version or has a password; save it anew without" if locked else ""
+        hint = ": it is an old .xls file or has a password; save it as .xlsx without one" if locked else ""
         raise FileError(f"{str(path)!r} is not an .xlsx file{hint}")
     packed = ending.endswith(".gz") or ending in (".parquet", ".xlsx")
     zeros = strict and b"\0" in start  # which may be one in a record

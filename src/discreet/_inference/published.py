@@ -273,7 +273,7 @@ def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArra
     if kind is noises.DiscreteLaplace:  # variance 1/(cosh(1/b) − 1)
         return np.asarray(1 / np.arccosh(1 + 1 / variance))
     if kind is noises.LatticeNoise:
-        raise InvalidInputError("lattice noise is given by its 'scale' 2/epsilon or its 'epsilon'")
+        raise InvalidInputError("lattice noise takes 'epsilon' or 'scale' (2/epsilon)")
     return np.sqrt(variance / 2)
 
 

@@ -189,14 +189,14 @@ class SumsNoise:
         return self.scale(name) * (math.sqrt(2) if self.mu_squared is None else 1)
 
     def add_to(self, sums: Sequence[int], name: str, source: Source) -> tuple[int, ...]:
-        """Return sums of one kind with noise.
+        """Add noise to sums of one kind.
 
         Parameters
         ----------
         sums : sequence of int
             The exact sums.
         name : str
-            Their kind.
+            The kind of sum: ``"totals"``, ``"squares"`` or one of ``further``.
         source : Source
             Where randomness comes from.
 

@@ -934,8 +934,8 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, state: State) -
         kinds = [(entry.plan or {}).get("question") for entry in _all_entries(connection, last.dataset)]
         if number := kinds.count("conditional"):
             warn(
-                f"{number} {earlier} are conditional releases of discreet 0.1.0: they hold within public "
-                "groups only, and count here as if they held for replace-one",
+                f"{number} {earlier} are conditional releases of discreet 0.1.0: their guarantees are "
+                "within-group only, and the ledger counts them as replace-one",
                 PrivacyWarning,
             )
 

@@ -46,7 +46,7 @@ class Charge:
 
     @classmethod
     def of(cls, ledger: LedgerLike | None, dataset: str | None, request_id: str | None) -> Charge | None:
-        """Build the charge of a call.
+        """Build the charge from the ledger arguments of a release.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class Charge:
         Returns
         -------
         Charge or None
-            None without a ledger.
+            None if no ledger is given.
 
         Raises
         ------

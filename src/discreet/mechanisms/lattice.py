@@ -201,7 +201,8 @@ class Lattice(Mechanism):
 
         Notes
         -----
-        c + v against c + e_j − e_i + v (``proofs/lattice.md``): the log-ratio is ε, 0 or −ε, and ε exactly
+        Compare c + v with the same of a neighbour, c + e_j − e_i + v (``proofs/lattice.md``). The log-ratio
+        is ε, 0 or −ε, and ε exactly
         when v_i ≥ 0 ≥ v_j. Hence δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. With q = e^{−ε/2}, Σ_{a ≥ 0
         ≥ b, a+b = s} q^{a−b} = q^{|s|}/(1−q²): the weight of one coordinate instead of two, so the
         probability is that of k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
@@ -723,9 +724,9 @@ def round_to_total(starts: Sequence[int], values: Sequence[float], n: int) -> tu
     Parameters
     ----------
     starts, values
-        The whole and the remaining part of each number; the sums are scaled to n.
+        The integer part and the remainder of each number, which are first scaled to sum to n.
     n
-        The sum.
+        The required total.
 
     Returns
     -------

@@ -152,10 +152,10 @@ class Audit:
         return epsilons, np.array([self._delta(e) for e in epsilons])
 
     def guarantee(self, points: int = 401) -> Guarantee:
-        """Return the exact privacy profile as a guarantee, which composes to less than ε alone does.
+        """Return the exact privacy profile as a guarantee.
 
-        The profile is raised by 10⁻⁹ to cover floating-point errors. If the claim holds, δ is 0 from the
-        claimed ε on.
+        Composing it gives a smaller total than composing ε alone. The profile is raised by 10⁻⁹ to cover
+        floating-point errors. If the claim holds, δ is 0 from the claimed ε on.
 
         Parameters
         ----------

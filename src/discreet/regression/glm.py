@@ -149,7 +149,7 @@ class CoefficientDraws:
 
     @property
     def seconds(self) -> float:
-        """The predicted seconds of the draws on the least favourable data."""
+        """Predicted time to make all draws, in seconds, on the slowest possible data."""
         return self.draws * self.n * (4e-6 + 3e-7 * self.columns) / self.acceptance
 
     def draw(self, rows: Iterable[Any], response: Iterable[Any]) -> FloatArray:

@@ -126,7 +126,7 @@ class MeanNoise:
         return variance, variance * self.steps**2 / 11, 16 * variance / self.steps**2
 
     def scales(self) -> list[float]:
-        """Return the standard deviations, or the scales of Laplace distributions."""
+        """Return the scale of the noise of each sum: its standard deviation, or Laplace scale."""
         if self.mu_squared is None:
             scale = self.people * self.steps / float(self.epsilon)
             return [scale, scale * self.steps, scale * 4 / self.steps]

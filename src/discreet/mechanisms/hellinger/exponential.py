@@ -201,7 +201,7 @@ class EHDLCalibrated(Calibrated, EHDL):
     @property
     def theorem(self) -> float:
         raise InvalidInputError(
-            "calibration='theorem': no theorem makes this shape private; it needs 'exact'"
+            "calibration='theorem': no theorem proves this mechanism private; use 'exact'"
         )
 
 
