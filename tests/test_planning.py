@@ -99,6 +99,7 @@ def test_plans_promise_what_releases_give(n: int, epsilon: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the number of records in each group:discreet.errors.PrivacyWarning")
 @pytest.mark.parametrize("cell", list(plans.cells(list(plans.QUESTIONS))))
 def test_the_whole_grid_is_foreseen(cell: plans.Cell) -> None:
     """Planned over realised width between 0.9 and 1.15, but for seven standard errors of the releases."""
