@@ -624,13 +624,17 @@ def test_coefficients_that_the_prior_decides_are_named() -> None:
     before = np.diag([4.0, 9.0, 1.0])
     known = np.diag([0.01, 0.02, 0.01])
     direction = np.array([0.0, 2.0, 0.9])  # no more is known of it than before
-    hidden = known + 0.5 * np.outer(direction, direction)
+    hidden = known + 0.8 * np.outer(direction, direction)
     draws = np.zeros((1, 3))
     distribution = Posterior(draws, np.ones(1), np.ones(1), known, before, exact=(np.zeros(3), hidden))
     assert distribution.find_undecided() == [1, 2]
     assert replace(distribution, exact=(np.zeros(3), known)).find_undecided() == []
-    assert replace(distribution, exact=(np.zeros(3), np.diag([0.01, 0.02, 0.3]))).find_undecided() == [2]
-    assert replace(distribution, exact=(np.zeros(3), np.diag([0.01, 2.2, 0.2]))).find_undecided() == []
+    for informed, named in ((1.1, []), (0.9, [2])):  # data that say more, or less, than the prior
+        posterior = np.linalg.inv(np.diag([100.0, 50.0, informed]) + np.linalg.inv(before))
+        assert replace(distribution, exact=(np.zeros(3), posterior)).find_undecided() == named
+    # Neither of two columns that say the same is known, though both deviations are below the prior's.
+    alike = np.linalg.inv(np.array([[400.0, 400.0, 0.0], [400.0, 400.0, 0.0], [0.0, 0.0, 400.0]]) + np.eye(3))
+    assert replace(distribution, prior=np.eye(3), exact=(np.zeros(3), alike)).find_undecided() == [0, 1]
 
 
 def test_an_intercept_is_moved_by_half_of_the_mean_square_of_what_predictors_move() -> None:

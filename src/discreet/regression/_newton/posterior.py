@@ -45,8 +45,6 @@ _STRAIGHT, _TURNS = 0.01, 12
 """The part of a straight score beside that of guessed records, and the steps towards it."""
 _UNKNOWN = 1e60
 """The variance of a sum that says nothing."""
-_UNDECIDED = 0.5
-"""The share of the prior's standard deviation above which the prior decides."""
 
 
 @dataclass(frozen=True)
@@ -318,18 +316,13 @@ class Posterior:
         return replace(self, draws=self.draws + step, exact=exact, components=parts)
 
     def find_undecided(self) -> list[int]:
-        """Return the coefficients that the prior dominates.
+        """Return the coefficients of which the prior says more than the data.
 
-        These have more than half their variance along directions in which the posterior standard deviation is
-        above half that of the prior.
+        The posterior covariance S is SΛ⁻¹S, which stems from the prior, and what stems from the data.
         """
         covariance = self.covariance
-        root = np.linalg.cholesky(self.prior)
-        back = np.linalg.inv(root)
-        values, vectors = np.linalg.eigh(back @ covariance @ back.T)
-        open_ = values > _UNDECIDED**2
-        along = (root @ vectors[:, open_]) ** 2 @ values[open_]
-        return [int(j) for j in np.flatnonzero(along > np.diag(covariance) / 2)]
+        share = np.einsum("ij,ji->i", covariance, np.linalg.solve(self.prior, covariance))
+        return [int(j) for j in np.flatnonzero(share > np.diag(covariance) / 2)]
 
 
 def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
