@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import importlib
+import importlib.util
 import json
 import math
 import random
 import sqlite3
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,9 +29,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 
 from discreet._data import clipped_sum, contingency, count_bins, count_codes, count_levels, count_texts
 from discreet._data.grids import Grid
@@ -40,6 +40,26 @@ from discreet.regression._newton.fit import Regression, regression
 from discreet.regression._newton.records import read
 from discreet.regression.means import MeanDesign
 from discreet.schema import Category, Number, Schema
+
+
+class Absent:
+    """A package that is not installed: :func:`leave_out_the_absent` says what is not asked then."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, attribute: str) -> Any:
+        raise ImportError(f"{self._name} is not installed")
+
+
+def installed(name: str) -> Any:
+    return importlib.import_module(name) if importlib.util.find_spec(name) else Absent(name)
+
+
+pd, pl, pa = map(installed, ("pandas", "polars", "pyarrow"))
 
 # ---- hostile values ----------------------------------------------------------------------------------------
 
@@ -148,7 +168,8 @@ OBJECTS: tuple[Any, ...] = (
     *(1j, complex(1, 0), complex("nan"), b"a", b"1", b"\xff", bytearray(b"a"), 2**80, -(2**80), 10**400),
     *(Decimal("sNaN"), Decimal("NaN"), Decimal("1e400"), Decimal("Infinity"), Decimal(1), Fraction(1, 3)),
     *(Fraction(1), Fraction(10**400), Fraction(1, 10**400), "\ud800", "a\udfff", Word("a"), Word("1")),
-    *(pd.NA, pd.NaT, pd.Timestamp("2020-01-01"), pd.Period("2020"), pd.Interval(0, 1), pd.Timedelta(1)),
+    *((pd.NA, pd.NaT, pd.Timestamp("2020-01-01"), pd.Period("2020"), pd.Interval(0, 1)) if pd else ()),
+    *((pd.Timedelta(1),) if pd else ()),
     *(np.float32(0.1), np.float64("nan"), np.float16(1), np.longdouble(1), np.longdouble("nan"), np.int8(1)),
     *(np.uint64(2**63 + 1), np.bool_(True), np.str_("a"), np.bytes_(b"a"), np.complex128(1)),
     *(np.datetime64("2020-01-01"), np.datetime64("NaT", "D"), np.timedelta64(1, "D"), np.array([1, 2])),
@@ -218,7 +239,7 @@ def arrays(folder: Path, columns: Columns, kinds: Kinds) -> Any:
     return {name: numpy_array(folder, {"a": values}, {"a": kinds[name]}) for name, values in columns.items()}
 
 
-def pandas_column(values: Sequence[Any], kind: str) -> pd.Series:
+def pandas_column(values: Sequence[Any], kind: str) -> Any:
     if kind == "category":
         return pd.Series(pd.Categorical(list(values), categories=list(some(TEXTS))))
     if kind == "numbers as category":
@@ -323,7 +344,7 @@ def excel_file(folder: Path, columns: Columns, kinds: Kinds) -> Any:
     return folder / "t.xlsx"
 
 
-ARROW: dict[str, Any] = {
+ARROW: dict[str, Any] = {} if not pa else {
     "string": pa.string(), "large": pa.large_string(), "int64": pa.int64(), "uint64": pa.uint64(),
     "double": pa.float64(), "bool": pa.bool_(), "date": pa.date32(), "decimal": pa.decimal128(10, 2),
     "null": pa.null(), "binary": pa.binary(), "view": pa.string_view(),
@@ -333,7 +354,7 @@ ARROW_VALUES: dict[str, Sequence[Any]] = {
     "uint64": UNSIGNED, "double": REALS, "bool": TRUTHS, "date": DATES, "decimal": DECIMALS, "null": (None,),
     "binary": (b"a", b"\xff", None),
 }  # fmt: skip
-POLARS: dict[str, Any] = {
+POLARS: dict[str, Any] = {} if not pl else {
     "String": pl.String(), "Categorical": pl.Categorical(), "Enum": pl.Enum(list(some(TEXTS))),
     "Int64": pl.Int64(), "UInt64": pl.UInt64(), "Int128": pl.Int128(), "Float64": pl.Float64(),
     "Boolean": pl.Boolean(), "Date": pl.Date(), "Decimal": pl.Decimal(10, 2), "Null": pl.Null(),
@@ -374,7 +395,7 @@ PANDAS_VALUES: dict[str, Sequence[Any]] = {
     "object": OBJECTS, "int64": some(WHOLES), "Int64": WHOLES, "uint64": some(UNSIGNED), "UInt64": UNSIGNED,
     "float64": some(REALS), "Float64": REALS, "bool": some(TRUTHS), "boolean": TRUTHS, "string": TEXTS,
     "str": TEXTS, "category": TEXTS, "numbers as category": (0, 1, 2**53 + 1, None), "dictionary": TEXTS,
-    "datetime64[ns]": (pd.Timestamp("2020-01-01"), pd.NaT),
+    "datetime64[ns]": (pd.Timestamp("2020-01-01"), pd.NaT) if pd else (None,),
     **{f"arrow {kind}": values for kind, values in ARROW_VALUES.items() if kind != "dictionary"},
 }  # fmt: skip
 CELLS = (*some(TEXTS), 0, 1, 2.5, True, dt.date(2020, 1, 1), None)
@@ -582,6 +603,8 @@ TOTALS: dict[str, Callable[[Sums], int]] = {
 PERSON_KINDS = ("object", "String", "string", "nocase", "field", "any", "cell", "O")
 MIXED_KEYS = ("object", "any", "O")
 
+BARE = "an error that is not ours:"
+
 # ---- the test ----------------------------------------------------------------------------------------------
 
 
@@ -631,6 +654,8 @@ def trial(
                 found = questions[asked](data, strict, **more, **bound)
         except DiscreetError as error:
             return type(error).__name__
+        except Exception as error:
+            return f"{BARE} {type(error).__name__}: {error}"
         once = bound.get("n", len(rows))
         return found if asked not in TOTALS or TOTALS[asked](found) == once else "a record counts twice"
 
@@ -674,6 +699,9 @@ def trial(
 def compared(together: Sums | str, parts: Sequence[Sums | str], strict: bool = False) -> str:
     """What is wrong, or nothing: errors of all alike, or in strict runs of one; else sums add up."""
     errors = [part for part in parts if isinstance(part, str)]
+    for one in (together, *errors):
+        if isinstance(one, str) and one.startswith(BARE):
+            return one
     if (twice := "a record counts twice") in (together, *errors):
         return twice
     if isinstance(together, str):
@@ -693,16 +721,44 @@ def run(
     seed: object, folder: Path, tables: int, readers: Mapping[str, Reader] = READERS, records: int = 4
 ) -> tuple[Counter[str], list[Difference]]:
     """So many tables, each T with one record more, at random."""
-    rng, found, wrong = random.Random(f"independence {seed}"), Counter[str](), []
+    rng, found, wrong = random.Random(f"independence {seed}"), Counter[str](tables=0, differences=0), []
+    begun = time.process_time()
     while found["tables"] < tables:
         for outcome in trial(rng, folder, readers, records):
             found["tables"] += 1
+            took, begun = int(1000 * (time.process_time() - begun)), time.process_time()
+            found["slowest, in ms"] = max(found["slowest, in ms"], took)
             if isinstance(outcome, Difference):
                 found["differences"] += 1
                 wrong.append(outcome)
             else:
                 found[outcome] += 1
     return found, wrong
+
+
+def leave_out_the_absent(folder: Path) -> list[str]:
+    """Readers, types and questions whose engine is not installed leave the tables above; a line for each."""
+    absent = []
+    for name, reader in list(READERS.items()):
+        why = {}
+        for kind, values in reader.kinds.items():
+            try:
+                reader.make(folder, {"a": values[:1]}, {"a": kind})
+            except (ImportError, LookupError, duckdb.Error) as error:
+                why[kind] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        READERS[name] = replace(
+            reader, kinds={kind: own for kind, own in reader.kinds.items() if kind not in why}
+        )
+        if not READERS[name].kinds:
+            del READERS[name]
+            absent.append(f"{name}: {next(iter(why.values()))}")
+        else:
+            absent += [f"{name}, {kind}: {said}" for kind, said in why.items()]
+    if not (pd and installed("formulaic")):
+        absent += [f"{name}: needs pandas and formulaic" for name in TWO if name.startswith("regression")]
+        for name in [name for name in TWO if name.startswith("regression")]:
+            del TWO[name]
+    return absent
 
 
 def only(*names: str) -> dict[str, Reader]:

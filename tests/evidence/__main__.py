@@ -1,8 +1,12 @@
-"""``python -m tests.evidence WHAT [--number N]``: evidence in large numbers, on all processors.
+"""``python -m tests.evidence WHAT [--number N] [--seed S] [--processes P]``: evidence in large numbers.
+
+The work is done in parts; after each is said what all of them found so far. A part depends on the seed and on
+its place alone, not on the processes. The status is not 0 if anything was wrong, and the inputs are kept in
+``out/evidence``. What is not installed is left out, with a line that says so.
 
 kills: processes that spend are killed by SIGKILL at every labelled step of a charge, and at random moments.
 race: processes that spend from one cap at the same time. fuzz: damaged documents, study files, ledgers,
-schemas, tables and requests. documents: such documents alone, each in two seconds.
+schemas, tables and requests. documents: such documents alone, each in two seconds of processor time.
 triples: the exact distribution of every mechanism over pairs of neighbours, by outcome.
 records: random tables with one record more, by every reader: no record changes what another counts as.
 soak: a studio and its ledger under eight clients, for so many minutes. crowded: releases from files beside
@@ -14,11 +18,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
+import importlib.util
 import json
 import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -26,7 +32,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stdout, suppress
 from fractions import Fraction
 from io import StringIO
 from pathlib import Path
@@ -45,6 +51,18 @@ TOO_LONG_DOCUMENT = 2.0
 """Seconds of processor time after which a document counts as one that hangs."""
 TOO_LONG = 20.0
 """Seconds after which one input counts as a hang; it is a busy machine that this allows for."""
+ENDLESS = 120
+"""Seconds after which an input is left."""
+KEPT = TESTS.parent / "out" / "evidence"
+"""Where inputs are kept that show something wrong."""
+
+
+class Endless(BaseException):
+    """Nothing in the package catches it."""
+
+
+def leave(*_: object) -> None:
+    raise Endless
 
 
 @contextmanager
@@ -221,23 +239,35 @@ def resealed(document: dict[str, Any]) -> str:
     return json.dumps(document)
 
 
-@functools.cache
-def as_written_now(name: str) -> bytes:
-    """A document of 0.3: one of every kind, quantiles too."""
-    import test_forged
-
-    if name == "study":
-        return test_forged.study_text().encode()
-    return test_forged.text_of(name).encode()
+SOURCES: list[bytes] = []
+"""Documents of 0.1.0 and 0.2.0 as they are, and one of every kind of 0.3; see :func:`write_documents`."""
 
 
-@functools.cache
-def sources() -> tuple[Callable[[], bytes], ...]:
-    """Documents of 0.1.0 and 0.2.0 as they are, and those of 0.3; older regressions are refused at once."""
-    import test_forged
+def write_documents() -> list[str]:
+    """Fill ``SOURCES``, and ask each for all that it offers once; what cannot be written here is said."""
+    from discreet._documents.answer import load_answer
 
-    older = [path.read_bytes for path in DOCUMENTS if not path.name.startswith("regress")]
-    return (*older, *(functools.partial(as_written_now, name) for name in (*test_forged.NAMES, "study")))
+    absent = [] if importlib.util.find_spec("pandas") else ["frames of documents: pandas is not installed"]
+    warnings.simplefilter("ignore")
+    # Older regressions are refused at once.
+    SOURCES[:] = [path.read_bytes() for path in DOCUMENTS if not path.name.startswith("regress")]
+    try:
+        import test_forged
+
+        for name in (*test_forged.NAMES, "study"):
+            try:
+                text = test_forged.study_text() if name == "study" else test_forged.text_of(name)
+                SOURCES.append(text.encode())
+            except DiscreetError as error:
+                if "not installed" not in str(error):
+                    raise
+                absent.append(f"document {name} of 0.3: {error}")
+    except ImportError as error:
+        absent.append(f"documents of 0.3: {error}")
+    for source in SOURCES:
+        with suppress(DiscreetError):
+            offered(load_answer(source))
+    return absent
 
 
 def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
@@ -245,7 +275,7 @@ def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
     too."""
     from discreet._documents.answer import load_answer
 
-    text = rng.choice(sources())()
+    text = rng.choice(SOURCES)
     if (way := rng.random()) < 0.8:
         document = json.loads(text)
         document["version"] = rng.choice((document["version"], 2))
@@ -254,6 +284,7 @@ def a_document(rng: random.Random, place: Path) -> Callable[[], object]:
         text = resealed(document).encode()
     else:
         text = damaged(rng, text)
+    (place / "document.json").write_bytes(text)
     return lambda: offered(load_answer(text))
 
 
@@ -261,7 +292,8 @@ def offered(answer: Any) -> str:
     """What an answer prints, once all else that it offers was an answer or one of our errors."""
     asked: tuple[Callable[[], object], ...] = (
         *(lambda: answer.rows(0.5), lambda: answer.interval(0.99), lambda: answer.draws(10, 1)),
-        *(lambda: answer.to_frame(), lambda: answer.page(), lambda: answer.likelihood()),
+        *((lambda: answer.to_frame(),) if importlib.util.find_spec("pandas") else ()),
+        *(lambda: answer.page(), lambda: answer.likelihood()),
         *(
             lambda: answer.mean(),
             lambda: answer.std(),
@@ -466,45 +498,54 @@ def documents(part: int, inputs: int) -> Counter[str]:
 
 def fuzz(part: int, inputs: int, only: tuple[str, ...] = ()) -> Counter[str]:
     """Each input ends in an answer or in one of our errors, soon, with no person's value in what it says."""
-
-    rng, found = random.Random(f"fuzz {part}"), Counter[str]()
-    place = Path(tempfile.mkdtemp())
-    os.chdir(place)
+    rng, found = random.Random(f"fuzz {part}"), Counter[str](tracebacks=0, hangs=0, secrets=0)
     kinds = {"document": a_document, "study": a_study, "schema": a_schema}
     kinds |= {"ledger": an_export, "table": a_table}
     # About as much work for each:
     often = {"document": 4, "study": 4, "schema": 10, "ledger": 8, "table": 1, "request": 7}
-    if only:
-        kinds = {name: kinds[name] for name in only}
-    else:
-        kinds["request"] = Requests(place).one
     warnings.simplefilter("ignore")
-    for i in range(inputs):
-        kind = rng.choices(list(kinds), [often[name] for name in kinds])[0]
-        ask = kinds[kind](rng, place)
-        begun, worked, said = time.perf_counter(), time.process_time(), ""
-        try:
-            with redirect_stdout(StringIO()):
-                said = str(ask()) if kind != "table" else (ask(), "")[1]
-            found["answered"] += 1
-        except DiscreetError as error:
-            said = str(error)
-            found["refused"] += 1
-        except Exception as error:  # a traceback: what is looked for
-            found["tracebacks"] += 1
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [f"{Path(at.filename).name}:{at.lineno}" for at in frames if "discreet" in at.filename]
-            at = " < ".join(own[:-4:-1])
-            print(f"{kind} {part}/{i}: {type(error).__name__}: {str(error)[:200]} at {at}", flush=True)
-        worked, waited = time.process_time() - worked, time.perf_counter() - begun
-        if worked > TOO_LONG_DOCUMENT if kind == "document" else waited > TOO_LONG:
-            found["hangs"] += 1
-            print(f"{kind} {part}/{i}: {waited:.0f} s, of the processor {worked:.1f} s", flush=True)
-        if SECRET in said:
-            found["secrets"] += 1
-            print(f"{kind} {part}/{i}: {said[:300]}", flush=True)
-        found[kind] += 1
-    shutil.rmtree(place)
+    signal.signal(signal.SIGALRM, leave)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        place = Path(folder)
+        if only:
+            kinds = {name: kinds[name] for name in only}
+        else:
+            kinds["request"] = Requests(place).one
+        for i in range(inputs):
+            kind = rng.choices(list(kinds), [often[name] for name in kinds])[0]
+            ask = kinds[kind](rng, place)
+            begun, worked, said, wrong = time.perf_counter(), time.process_time(), "", ""
+            signal.alarm(ENDLESS)
+            try:
+                with redirect_stdout(StringIO()):
+                    said = str(ask()) if kind != "table" else (ask(), "")[1]
+                found["answered"] += 1
+            except DiscreetError as error:
+                said = str(error)
+                found["refused"] += 1
+            except Endless:
+                pass
+            except Exception as error:  # a traceback: what is looked for
+                found["tracebacks"] += 1
+                frames = traceback.extract_tb(error.__traceback__)
+                own = [f"{Path(at.filename).name}:{at.lineno}" for at in frames if "discreet" in at.filename]
+                wrong = f"{type(error).__name__}: {str(error)[:200]} at {' < '.join(own[:-4:-1])}"
+            signal.alarm(0)
+            worked, waited = time.process_time() - worked, time.perf_counter() - begun
+            if worked > TOO_LONG_DOCUMENT if kind == "document" else waited > TOO_LONG:
+                found["hangs"] += 1
+                wrong = f"{waited:.0f} s, of the processor {worked:.1f} s"
+            if SECRET in said:
+                found["secrets"] += 1
+                wrong = said[:300]
+            if wrong:
+                kept = KEPT / f"{kind}-{part}-{i}"
+                shutil.copytree(place, kept, dirs_exist_ok=True)
+                print(f"{kind}: {wrong}; the input is in {kept}", flush=True)
+            found[kind] += 1
+            found["slowest, in ms of the processor"] = max(
+                found["slowest, in ms of the processor"], int(1000 * worked)
+            )
     return found
 
 
@@ -551,23 +592,66 @@ def records(part: int, tables: int) -> Counter[str]:
 
     with tempfile.TemporaryDirectory() as folder:
         found, wrong = independence.run(part, Path(folder), tables, records=16)
-    for one in wrong[:20]:
-        print(one, flush=True)
+    for i, one in enumerate(wrong):
+        KEPT.mkdir(parents=True, exist_ok=True)
+        (kept := KEPT / f"records-{part}-{i}.txt").write_text(f"{one}\n", "utf-8", "backslashreplace")
+        print(f"{one.reader}, {one.question}: {one.found}; the table is in {kept}", flush=True)
     return found
 
 
-def gathered(work: Callable[..., Counter[str]], number: int, processes: int, *more: Any) -> Counter[str]:
-    """The work divided over processes, and what they found, together; the largest of what is a largest."""
-    total = Counter[str]()
-    share = -(-number // processes)
+def find_engines() -> list[str]:
+    import independence
+
+    with tempfile.TemporaryDirectory() as folder:
+        absent = independence.leave_out_the_absent(Path(folder))
+    absent.append("PostgreSQL: has tests/evidence/test_databases.py")
+    return [*absent, "Spark: has tests/evidence/test_engines.py"]
+
+
+PREPARED: dict[str, Callable[[], list[str]]] = {
+    "fuzz": write_documents,
+    "documents": write_documents,
+    "records": find_engines,
+}
+
+
+@functools.cache
+def prepared(what: str) -> tuple[str, ...]:
+    """What is left out. In each process once, so that threads of engines are its own."""
+    return tuple(PREPARED[what]()) if what in PREPARED else ()
+
+
+def a_part(work: Callable[..., Counter[str]], *more: Any) -> Counter[str]:
+    prepared(work.__name__)
+    return work(*more)
+
+
+def gathered(
+    work: Callable[..., Counter[str]], number: int, processes: int, seed: int, *more: Any
+) -> Counter[str]:
+    """What the parts found, together; the largest of what is a largest."""
+    what, total, begun = work.__name__, Counter[str](), time.perf_counter()
+    sizes = [min(SIZES[what], number - done) for done in range(0, number, SIZES[what])]
     with multiprocessing.get_context("fork").Pool(processes) as pool:
-        parts = [pool.apply_async(work, (i, share, *more)) for i in range(processes)]
+        for line in pool.apply(prepared, (what,)):
+            print(f"left out: {line}", flush=True)
+        asked = [(work, 10**6 * seed + i, size, *more) for i, size in enumerate(sizes)]
+        parts = [pool.apply_async(a_part, one) for one in asked]
         for each in parts:
             for key, value in each.get().items():
-                total[key] = max(total[key], value) if "largest" in key else total[key] + value
+                most = key.startswith(("largest", "slowest"))
+                total[key] = max(total[key], value) if most else total[key] + value
+            print(told(what, total, begun), flush=True)
     return total
 
 
+def told(what: str, found: Counter[str], begun: float) -> str:
+    numbers = ", ".join(f"{value:,} {key}" for key, value in found.items())
+    return f"{what}: {numbers}; {time.perf_counter() - begun:.0f} s"
+
+
+SIZES = {"kills": 600, "fuzz": 5000, "documents": 500, "triples": 10**7, "records": 500}
+"""Of a part."""
 NUMBERS = {
     "kills": 10_000,
     "race": 64,
@@ -596,12 +680,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.evidence", description=__doc__)
     parser.add_argument("what", choices=NUMBERS)
     counted = "trials, processes, inputs, triples, minutes, releases or tables"
-    parser.add_argument("--number", type=int, help=counted)
+    parser.add_argument("--number", "--tables", "--documents", type=int, help=counted)
+    parser.add_argument("--seed", type=int, default=0, help="another gives other inputs")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share the work")
     parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own")
     given = parser.parse_args()
     number = given.number or NUMBERS[given.what]
     begun = time.perf_counter()
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
+        os.environ.setdefault(variable, "1")  # before anything imports NumPy: processors are shared by parts
     from evidence import postgres
 
     with postgres.server() if given.postgres else _nowhere() as server:
@@ -617,12 +704,11 @@ def main() -> int:
 
             found = crowded(number)
         elif given.what == "kills":
-            found = gathered(kills, number, given.processes, url)
+            found = gathered(kills, number, given.processes, given.seed, url)
         else:
             work = {"fuzz": fuzz, "documents": documents, "triples": triples, "records": records}
-            found = gathered(work[given.what], number, given.processes)
-    print(f"{given.what}: " + ", ".join(f"{value:,} {key}" for key, value in found.items()), end="; ")
-    print(f"{time.perf_counter() - begun:.0f} s")
+            found = gathered(work[given.what], number, given.processes, given.seed)
+    print(told(given.what, found, begun))
     return int(any(found[key] for key in WRONG))
 
 
