@@ -22,6 +22,7 @@ from discreet.regression._newton.models import _CELLS, Link, ResponseModel, mode
 from discreet.regression._newton.posterior import CoefficientPrior, PublicSetting
 from discreet.regression._newton.records import read
 from discreet.regression._newton.sums import (
+    Round,
     RoundNoise,
     RoundSums,
     RowBlock,
@@ -29,7 +30,9 @@ from discreet.regression._newton.sums import (
     add_noise,
     exact_sums,
     noise_for,
+    possible,
     records,
+    round_cost,
     survey_sums,
 )
 
@@ -266,6 +269,48 @@ def test_cells_of_predictors_bound_every_pair_in_them(point: tuple[float, float]
     at = cell[:, None] * cells + cell
     assert (exact <= 4 * squares[at] * (1 + 1e-6)).all()
     assert (weight[:, None] ** 2 + weight**2 <= 2 * weights[at]).all()
+
+
+def test_logistic_pairs_in_other_coordinates_are_bounded_as_the_proof_says() -> None:
+    """What rounding may take off the distance and add to residuals, term by term: cells hold one predictor.
+
+    No pair that was found loses all that rounding could take: only the proof says how much it may be.
+    """
+    made = declared("binomial", "a")
+    model = model_of("binomial", made)
+    link = model.link(made, np.array([0.001, 0.01])).with_mixing(np.array([[1.0, 0.2], [0.0, 3.0]]), made)
+    assert link.mixing
+    assert 2 * link.reach + 1 <= _CELLS
+    found = model.pairs(link, made)[0].reshape(2 * link.reach, -1)  # the last cell holds two
+    point = np.linalg.solve(link.matrix(2).T, np.array(link.point, dtype=float))
+    unit, chance = 2.0**model.residual_bits, link.tables[0]
+    for e in range(2 * link.reach - 1):
+        for other in range(2 * link.reach - 1):
+            a, b = chance[e], unit - chance[other]
+            apart = (e - other - 3) * 2.0**link.shift / float(np.linalg.norm(point)) - 4 * math.sqrt(2)
+            apart = min(max(apart / made.norm, 0.0), 2.0)
+            proved = (a + 1 + b + 1) ** 2 - (a - 1) * (b - 1) * apart**2
+            assert 4 * found[e, other] >= proved * (1 - 1e-12)
+            assert 4 * found[e, other] <= proved * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("n", "most"), [(1, 64 + 2), (40, 64 + 80)])
+def test_sums_as_large_as_noise_and_records_allow_are_possible_and_no_larger(n: int, most: int) -> None:
+    """64 deviations of noise, and for each record two: one is less than one deviation long here."""
+    made = declared("gaussian", "a")
+    model = model_of("gaussian", made)
+    link = model.link(made, model.start(made))
+    noise = noise_for(model, made, link, MU, Relation.ADD_REMOVE, 1, 0.2, 0.1)
+    turn = Round(link, noise, MU)
+    assert 0 < round_cost(model, made, turn, Relation.ADD_REMOVE) <= 1
+    (exact,) = contributions(model, made, link, every_record(made, model))[-1:]
+    assert possible(model, made, turn, exact, 1)
+    for name in ("gradient", "curvature", "square"):
+        limit = math.isqrt(math.floor(most**2 * getattr(noise, name)))
+        for sign in (-1, 1):
+            for value, fine in ((sign * limit, True), (sign * (limit + 1), False)):
+                changed = value if name == "square" else (*getattr(exact, name)[:-1], value)
+                assert possible(model, made, turn, replace(exact, **{name: changed}), n) is fine
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from scipy import stats
 import discreet
 from benchmarks import weights as benchmark
 from discreet import Category, Number, Schema, Weight
+from discreet._data.grids import WeightGrid
 from discreet._declarations import Relation
 from discreet._documents.answer import load_answer
+from discreet._documents.weights import SurveyWeights
 from discreet._inference.quantiles import Bins
 from discreet._inference.weighted import NoisyTotals, WeightedDistribution, draw_positive, draw_shares
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy
@@ -253,6 +256,30 @@ def test_squares_around_means_move_as_far_as_is_said(kind: str) -> None:
     assert 0.99 * squared < sum(value**2 for value in apart) <= squared
 
 
+def test_squares_that_are_rounded_move_further() -> None:
+    """A stratum so large that means move nothing: each S_jS_l/t is rounded, which must be in the bound."""
+    columns: dict[str, Any] = {"answer": list("abcde"), "h": Category([1, 2], public=True), "w": Weight(2)}
+    asked: Any = discreet.Proportions("answer", epsilon=1).request(Schema(columns, n=10**16, strata="h"))
+    grid = WeightGrid(2)
+    most = grid.steps
+    assert most % 1000 == 0
+    # Of three answers the total over the number of records is thirds of a weight, with fractions of a step.
+    size = 10 * most**2 * 10**4
+    first = Fraction(most // 3) + Fraction(7, 10) * (1 + Fraction(1, most))
+    means = (first, first, most - 2 * first)
+    numbers = [size * mean / most - 1 for mean in means]
+    assert all(number.denominator == 1 for number in numbers)
+    rest = [([((0, most, place + 2), 1)], int(number)) for place, number in enumerate(numbers)]
+    rest += [([((0, 1, place), 1)], 1) for place in (0, 1)]
+    pair = [[*rest, ([((0, most, place), 1)], 1)] for place in (0, 1)]
+    found = [asked.design._add(units, ["h", "w", "answer"], grid) for units in pair]
+    assert {sums.records for sums in found} == {size}
+    apart = [a - b for a, b in zip(found[0].squares[0], found[1].squares[0], strict=True)]
+    straight, squared = asked.noise.moved["squares"]
+    assert 4 * most**2 < sum(map(abs, apart)) <= straight
+    assert sum(value**2 for value in apart) <= squared
+
+
 def test_squares_are_around_the_means_of_strata() -> None:
     """Also the means of a stratum in which some did not answer: its size is that of all."""
     data = survey(300)
@@ -361,6 +388,59 @@ def test_ends_of_weighted_quantiles_are_the_outer_ones() -> None:
         Bins(tuple(range(5))), NoisyTotals(totals, np.zeros(4), 10.0, 1.0, True), list(range(4))
     )
     assert np.mean(found.quantiles([0.45]).draws(4000, 1) < 1) == pytest.approx(0.5, abs=0.05)
+
+
+def test_draws_of_a_distribution_that_noise_lets_fall_are_distributions() -> None:
+    totals = np.array([50.0, -20.0, 20.0, -10.0, 50.0])
+    noisy = NoisyTotals(totals, np.zeros(5), 10.0, 1.0, True)
+    found = WeightedDistribution(Bins(tuple(range(6))), noisy, list(range(5)))
+    shares, _ = found._draw_shares(400, np.random.default_rng(1))
+    assert (shares >= 0).all()
+    assert shares.sum(axis=1) == pytest.approx(np.ones(400))
+    below = found.cdf(np.arange(6)).draws(400, 1)
+    assert (np.diff(below, axis=1) >= 0).all()
+
+
+def test_values_that_many_share_are_found_where_they_are() -> None:
+    """Levels hold them between bins, or behind all of these: cells are in the order of bins."""
+    values = [0.0] * 100 + [1.0] * 200 + [3.0] * 500 + [7.0] * 200
+    schema = Schema({"x": Number(0, 10, bins=5, atoms=(3, 7)), "w": Weight(1)}, n=1000)
+    asked = discreet.Quantiles("x", probs=(0.2, 0.5, 0.95), epsilon=10**6).request(schema)
+    sums = asked.read(pd.DataFrame({"x": values, "w": [1.0] * 1000}))
+    answer = asked.bind(0).make(sums)
+    assert answer.mean()[1:] == pytest.approx([3, 7], abs=0.01)
+    assert np.diff(answer.cdf([2.9, 3.0, 6.9, 7.0]).mean()) == pytest.approx([0.5, 0, 0.2], abs=0.02)
+
+
+def test_noise_on_the_number_of_records_is_in_the_design_effect() -> None:
+    """Of 1,000 ± 200 records with weights of ½ the design effect is not sure; the effective number is."""
+    given: dict[str, Any] = {"column": "w", "most": 2.0, "n": None, "cut": 0.0, "cut_scale": 1.0}
+    given |= {"gaussian": True, "totals": np.full(4000, 500.0), "squared": 250.0, "deviation": 0.01}
+    known, guessed = (SurveyWeights(**given, counted=(1000.0, scale)).kish() for scale in (1e-9, 200.0))
+    assert known[1][2] - known[1][1] < 0.01
+    assert guessed[1][1:] == pytest.approx((1.0, 1.392), abs=0.05)
+    for asked in (discreet.Regress("x ~ g", epsilon=1, delta="1e-6"), discreet.Proportions("g", epsilon=1)):
+        request: Any = asked.request(Schema(COLUMNS))
+        read = getattr(request, "regression", None)
+        answer = (
+            read.fit(survey(), source=SeededEntropy(2))
+            if read
+            else discreet.proportions(survey(), "g", schema=Schema(COLUMNS), epsilon=1)
+        )
+        number, deviation = answer.survey_weights.counted
+        assert deviation > 1
+        assert abs(number - 2000) < 8 * deviation
+
+
+@pytest.mark.parametrize(("n", "records"), [(1000, 1000), (None, 1000)])
+def test_the_mean_weight_of_a_regression_is_that_by_weight(n: int | None, records: int) -> None:
+    """Σw²/Σw, where chance is expected beside the curvature, and no more than the largest weight."""
+    asked: Any = discreet.Regress("x ~ g", epsilon=1, delta="1e-6").request(Schema(COLUMNS, n=n))
+    step = 1 << 12
+    for total, squares, mean in ((500, 300, 0.6), (500, 900, 1.0), (500, 10, 0.5)):
+        survey_of = (0, total * step, squares * step, *(() if n else (records,)))
+        setting = replace(asked.regression.setting(n), survey=survey_of)
+        assert setting.weights == pytest.approx((total, mean))
 
 
 @pytest.mark.parametrize("weighted", [True, False])
