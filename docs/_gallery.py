@@ -1,4 +1,4 @@
-"""The pictures of the gallery: figures as reports and the studio draw them, from a rehearsal.
+"""The pictures of the gallery: figures as reports and the studio draw them, from seeded runs.
 
 ``python docs/_gallery.py`` writes them anew to docs/images/gallery/. Records are simulated; noise has a seed.
 """
@@ -16,7 +16,7 @@ import discreet
 from discreet._reporting.figures import curve, drawing
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from _rehearsal import seeded
+from _outputs import seeded
 
 FOLDER = Path(__file__).resolve().parent / "images" / "gallery"
 STYLE = {

@@ -264,16 +264,16 @@ def test_decision_tables_are_those_of_the_planner() -> None:
         assert decisions.filled(path.read_text("utf-8")) == path.read_text("utf-8")
 
 
-REHEARSED = [page for page in PAGES if "<!-- rehearsal -->" in page.read_text("utf-8")]
+SEEDED = [page for page in PAGES if "<!-- output of a seeded run -->" in page.read_text("utf-8")]
 
 
 @pytest.mark.parametrize(
-    "page", now_or_slow(REHEARSED, lambda page: name_of(page) == "tutorials/survey.md"), ids=name_of
+    "page", now_or_slow(SEEDED, lambda page: name_of(page) == "tutorials/survey.md"), ids=name_of
 )
-def test_the_output_of_a_page_is_that_of_its_rehearsal(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_of_a_page_is_that_of_a_seeded_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     text = page.read_text("utf-8")
-    assert of_docs("_rehearsal").filled(text) == text, "run python docs/_rehearsal.py"
+    assert of_docs("_outputs").filled(text) == text, "run python docs/_outputs.py"
 
 
 def test_the_gallery_shows_every_figure() -> None:

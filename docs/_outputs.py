@@ -1,7 +1,8 @@
-"""The output that pages show, from a rehearsal: every block run in order, with noise from a seed.
+"""Fill in the output that pages show: every block is run in order, with noise from a seed.
 
-``python docs/_rehearsal.py`` writes it anew. A block is followed by a line ``<!-- rehearsal -->`` and by what
-it printed. A seed is not private: the private path takes none, so this replaces the system's generator.
+``python docs/_outputs.py`` writes it anew. A block is followed by a line ``<!-- output of a seeded run -->``
+and by what it printed. A seeded run is not private: the private path takes no seed, so this replaces the
+system's generator.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from discreet._randomness import entropy
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
 SEED = 2026
-BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n(<!-- rehearsal -->\n```text\n).*?(```\n))?", re.DOTALL)
+MARK = "<!-- output of a seeded run -->"
+BLOCK = re.compile(rf"```python\n(.*?)```\n(?:\n({MARK}\n```text\n).*?(```\n))?", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -62,5 +64,5 @@ if __name__ == "__main__":
     os.environ.setdefault("MPLBACKEND", "agg")
     for page in sorted(FOLDER.glob("*.md")):
         text = page.read_text("utf-8")
-        if "<!-- rehearsal -->" in text:
+        if MARK in text:
             page.write_text(filled(text), "utf-8")
