@@ -23,14 +23,13 @@ from discreet.errors import InvalidInputError
 class Relation(StrEnum):
     """Which pairs of datasets a guarantee protects.
 
-    ``replace-one``: the same number of records n (public), one record differs.
-    ``replace-person``: one person, with all their records, is replaced by another person; the number of
-    records that enter is public.
-    ``within-group``: the group of every record is public; what one record, or one person, says beside it
-    differs. ``replace-one`` and ``replace-person`` imply it, because they protect the group as well.
-    ``add-remove``: one dataset is the other with one record more.
-    ``replace-nearby``: the same number of records n (public), one record differs, and its two values are no
-    farther apart than the unit says. Records farther apart may be told apart: weaker than ``replace-one``.
+    ``replace-one``: the same number of records n (public), one record differs. ``replace-person``: one
+    person, with all their records, is replaced by another person; the number of records that enter is public.
+    ``within-group``: the group of every record is public; the other values of one record, or of one person,
+    differ. ``replace-one`` and ``replace-person`` imply it, because they protect the group as well.
+    ``add-remove``: one dataset is the other with one record more. ``replace-nearby``: the same number of
+    records n (public), one record differs, and its two values are no farther apart than the unit says.
+    Records farther apart may be distinguished, so it is weaker than ``replace-one``.
 
     Nothing else is implied: a record that moves from one person to another changes two people.
     """
@@ -42,7 +41,7 @@ class Relation(StrEnum):
     REPLACE_NEARBY = "replace-nearby"
 
     def implies(self, other: Relation) -> bool:
-        """Whether a guarantee for these pairs holds, with the same numbers, for the pairs of ``other``.
+        """Return whether a guarantee for this relation also holds for ``other``, with the same ε and δ.
 
         Parameters
         ----------
@@ -52,19 +51,19 @@ class Relation(StrEnum):
         Returns
         -------
         bool
-            True if so.
+            True if it does.
         """
         within = other is Relation.WITHIN_GROUP and self in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON)
         return self is other or within
 
     @property
     def against(self) -> str:
-        """What a guarantee for it protects against."""
+        """What a guarantee for this relation protects against, in words."""
         return _RELATION_WORDS[self][0]
 
     @property
     def rest(self) -> str:
-        """What an attacker is assumed to know."""
+        """What an attacker is assumed to know, in words."""
         return _RELATION_WORDS[self][1]
 
 
@@ -88,9 +87,9 @@ def as_relation(relation: Any) -> Relation:
 
 
 def as_unit(unit: Any, relation: Relation) -> str | None:
-    """Return the column that identifies those whom a relation protects; None for records, or if unnamed.
+    """Return the column that identifies the protected people; None for records, or if none is named.
 
-    For ``replace-nearby`` it says how near: ``"within 5"``.
+    For ``replace-nearby`` it is the largest protected distance: ``"within 5"``.
     """
     if unit is None:
         if relation is Relation.REPLACE_NEARBY:
@@ -114,9 +113,9 @@ EXCLUDE = "exclude"
 class Domain:
     """The declared set of values that one record may take: public, never read from the data.
 
-    ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null
-    and NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out,
-    for shares of those who answered; how many did is then private.
+    ``other`` is the level that receives values outside ``levels``; ``missing`` the one that receives null and
+    NaN. Where they are None such a record is an error. ``missing="exclude"`` leaves missing values out, for
+    shares of those who answered; their number is then private.
     """
 
     levels: Sequence[Any]
@@ -307,7 +306,7 @@ def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
 _MAX_NUMBER_CHARACTERS = 8192
 _EXACT = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)")
 _MAX_BITS = 1000
-"""Binary places before or behind the point: numbers are 0, or in size from 1e-300 to 1e300."""
+"""Binary places before or after the point: numbers are 0, or in size from 1e-300 to 1e300."""
 
 
 def _show(value: Any) -> str:
@@ -338,7 +337,7 @@ def as_rational(
     low, high
         The least and the largest value that is allowed.
     tiny
-        Whether numbers below 1e-300 are allowed: they are 0 as doubles, and only sums of budgets hold them.
+        Whether numbers below 1e-300 are allowed: they are 0 as doubles, and occur only in sums of budgets.
 
     Returns
     -------
@@ -418,7 +417,7 @@ def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | N
 
 
 def group_assumption(column: str) -> str:
-    """Return what is assumed where the group of every record is public."""
+    """Return the assumption that the group of every record is public."""
     return f"the {column!r} of every record, and with it the size of every group, is public"
 
 
@@ -532,8 +531,8 @@ def check_hidden_size(n: Any, person: Any) -> None:
         raise InvalidInputError("n is private under add-remove: leave n out, or say relation='replace-one'")
     if person is not None:
         raise InvalidInputError(
-            "person= goes with relation='replace-one'; add-remove protects single records: bring the data to "
-            "one record per person first"
+            "person= goes with relation='replace-one'; add-remove protects single records: reduce the data "
+            "to one record per person first"
         )
 
 
@@ -627,7 +626,7 @@ def as_bounds(
 
 
 def as_total(statistic: Any, low: Fraction, high: Fraction) -> Fraction:
-    """A sum of records that must lie between the declared bounds; the message does not quote it."""
+    """Return a sum of records that must lie between the declared bounds; the message does not quote it."""
     total = as_exact(statistic, "the statistic")
     if not low <= total <= high:
         raise InvalidInputError(

@@ -22,7 +22,8 @@ def paragraph(text: str, *, strong: bool = False, soft: bool = False) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, styled: bool = True) -> str:
-    """Plain texts under a header, numbers to the right; without ``styled`` the style of the page holds."""
+    """Plain texts under a header, numbers to the right; without ``styled`` the style sheet of the page
+    applies."""
     head = _row('th scope="col"', header, styled)
     body = "".join(_row("td", row, styled) for row in rows)
     return f"<table{_style(_TABLE, styled)}><thead>{head}</thead><tbody>{body}</tbody></table>"

@@ -10,7 +10,7 @@ from math import isfinite, isinf
 from typing import Any
 
 MAX_BYTES = 64 * 2**20
-"""Bytes of a document. Nothing longer is written either."""
+"""The largest document that is read or written, in bytes."""
 MAX_VALUES = 5_000_000
 MAX_NESTING = 64
 

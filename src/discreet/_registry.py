@@ -1,7 +1,7 @@
-"""Registries of kinds: which module defines a thing, imported when it is first used.
+"""Registries of classes by name, which are imported when they are first used.
 
-What ships is listed here by address; extensions use ``@MECHANISMS.register`` and the like. So a new kind is
-one more file, and no other place lists kinds.
+Built-in kinds are listed here by module and name; extensions use ``@MECHANISMS.register`` and the like. No
+other place lists kinds.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Registry:
             )
 
     def reader(self, kind: str) -> Any:
-        """Return the thing of a kind that a document names, also of one that is no longer made."""
+        """Return the class of a kind that a document names, even of one that is no longer offered."""
         addresses = self._addresses | self._withdrawn
         if kind not in addresses:
             raise InvalidInputError(f"{self.what} {kind!r} is unknown{nearest(kind, self._addresses)}")
@@ -76,7 +76,7 @@ class Registry:
         return self._loaded[kind]
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yield every kind with its thing; imports all of them."""
+        """Yield every kind with its class or function; imports all of them."""
         return ((kind, self[kind]) for kind in list(self._addresses))
 
 
@@ -184,4 +184,4 @@ SENTENCES = {
     "draw": "Release draws from a posterior whose own spread hides each record.",
     "network": "Release private posteriors of the conditional tables of a declared Bayesian network.",
 }
-"""The sentence of each kind of question, listed here so that ``discreet --help`` loads none of them."""
+"""The description of each kind of question, listed here so that ``discreet --help`` loads none of them."""

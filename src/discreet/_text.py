@@ -19,24 +19,25 @@ def nearest(word: Any, choices: Iterable[str]) -> str:
 
 
 def closest(word: Any, words: Sequence[str]) -> list[str]:
-    """Return the word that another is a misspelling of, if there is one."""
+    """Return the known word of which ``word`` may be a misspelling, in a list that is empty if there is
+    none."""
     return difflib.get_close_matches(str(word).lower(), words, n=1)
 
 
 def about(number: float) -> str:
-    """Write a number in three digits, also a whole one that is too large for a float."""
+    """Return a number with three digits, even a whole one that is too large for a float."""
     if isinstance(number, int) and number >= 10**300:
         return f"about 10^{math.log10(number):.0f}"
     return f"{number:.3g}"
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Escape control characters, by which text in a release could control the terminal."""
+    """Escape control characters, with which text in a release could control a terminal."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def amount(value: Fraction | float) -> str:
-    """Write ε or δ for people, the same everywhere: 0.5, 1e-6."""
+    """Return ε or δ as text, in the same way everywhere: 0.5, 1e-6."""
     return re.sub(r"e([+-])0*", r"e\1", f"{float(value):.6g}").replace("e+", "e")
 
 

@@ -1,4 +1,4 @@
-"""The types of numbers and arrays that everything is written in."""
+"""Types of numbers, arrays and declarations that all modules share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors and warnings of the package. Only types are imported from the rest of it."""
+"""The errors and warnings of the package."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class InvalidInputError(DiscreetError, ValueError):
 
     @property
     def has_value(self) -> bool:
-        """Whether the value is at fault, rather than its absence."""
+        """Whether the error is about a value, rather than about a missing one."""
         return self.value is not _UNSET
 
     def describe(self, subject: str | None) -> str:
@@ -93,7 +93,7 @@ class DataError(DiscreetError, ValueError):
 
 
 class ContributionError(DiscreetError):
-    """A record would contribute more than the noise covers: a bug in this package.
+    """A record would contribute more than the noise was scaled for: a bug in this package.
 
     Nothing was released; please report it. The message holds no data value.
     """
@@ -261,12 +261,12 @@ def missing_extra(package: str, extra: str) -> InvalidInputError:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called this package, however deep in it the warning arises.
+    """Issue a warning attributed to the line of user code that called this package.
 
     Parameters
     ----------
     message
-        What to say.
+        The text of the warning.
     category
         Class of the warning.
     """
@@ -277,7 +277,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 class PrivacyWarning(UserWarning):
-    """A guarantee is weaker than people may assume."""
+    """A guarantee is weaker than a user may assume."""
 
 
 class NoiseWarning(UserWarning):
@@ -288,7 +288,7 @@ def drop_exception_context(function: Callable[Arguments, Result]) -> Callable[Ar
     """Remove the context of the errors that a function raises on purpose.
 
     ``raise … from None`` hides the exception that was being handled, but keeps it: a log of the whole chain
-    would hold what NumPy or an engine said about a record.
+    would contain a message of NumPy or an engine that quotes a record.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """The schema: everything that is public about the data, declared once and used by every question.
 
 A column is a :class:`Category` (its values are listed), a :class:`Number` (its bounds are declared) or a
-:class:`Weight` (survey weights up to a declared bound). The :class:`Schema` adds what holds for all records:
-how many there are, whose they are, and whether an undeclared value stops an answer. Nothing in it is read
-from the data.
+:class:`Weight` (survey weights up to a declared bound). The :class:`Schema` adds facts about all records:
+their number, the people they belong to, and whether an undeclared value stops an answer. Nothing in it is
+read from the data.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from discreet._typing import ColumnLike, SchemaLike
 from discreet.errors import FileError, InvalidInputError
 
 PUBLIC = "public"
-"""As ``n``: the number of records is read from the data and published."""
+"""The value of ``n`` for a number of records that is read from the data and published."""
 DISCOVER = "discover"
-"""As ``values``: those that stand out in the data are published, at the price of a δ."""
+"""The ``values`` of a column whose values are read from the data: those that stand out are published."""
 OWN_BIN = "bin"
-"""As ``missing`` or ``outside`` of a number: such records have a bin of their own."""
+"""The value of ``missing`` or ``outside`` of a number by which such records have a bin of their own."""
 VALUE = "value"
 """The name of the only column where the data are one list of values."""
 DEFAULT_BINS = 10
-"""Equal bins for the proportions of a number whose bins are not declared."""
+"""The number of bins for proportions of a number whose bins are not declared."""
 FINE_BINS = 100
-"""Equal bins for the quantiles of a number whose bins are not declared and that is not whole."""
+"""The number of bins for quantiles of a number whose bins are not declared and that is not whole."""
 MAX_LISTED_CODES = 10**6
-"""Codes that are listed one by one."""
+"""The most codes that are listed one by one."""
 MAX_BINS = 100_000
-"""Equal bins that are made one by one."""
+"""The most bins of a number."""
 MAX_UNIT_BINS = 200
 """Whole-number bounds no farther apart have one bin for each whole number, unless bins are declared."""
 
 
 class Declaration:
-    """The base class of what is declared by keywords: one that is unknown is refused by name."""
+    """The base class of declarations, which refuse an unknown keyword by name."""
 
     def __new__(cls, *_: Any, **values: Any) -> Self:
         """Check the keywords, before the class checks their values."""
@@ -82,7 +82,7 @@ class Declaration:
 
     @classmethod
     def keywords(cls) -> list[str]:
-        """Return the keywords that people know."""
+        """Return the names of the public keywords."""
         return [field.name for field in fields(cls) if field.repr]  # type: ignore[arg-type]
 
 
@@ -94,11 +94,12 @@ class Category(Declaration):
     ----------
     values : sequence, or ``"discover"``
         Every value that a record may take, in a fixed order; codes from a to b as ``range(a, b + 1)``.
-        ``"discover"`` publishes those that stand out in the data, which needs a private n and a δ.
+        ``"discover"`` publishes the values that stand out in the data, which needs a private n and a δ.
     other : optional
         The value that undeclared values count as; without it an undeclared value is an error.
     missing : optional
-        The value that missing values count as, or ``"exclude"`` to leave them out; else they are an error.
+        The value that missing values count as, or ``"exclude"`` to leave them out; otherwise they are an
+        error.
     public : bool
         Whether the value of every record is public, such as a region: then ``by=`` may group by it.
     label : str, optional
@@ -141,7 +142,7 @@ class Category(Declaration):
     def domain(self) -> Domain:
         """The values as the engines count them."""
         if self.discovers:
-            raise InvalidInputError("values='discover': the values are not known beforehand")
+            raise InvalidInputError("values='discover': the values are not known before they are released")
         if isinstance(self.values, range) and len(self.values) > MAX_LISTED_CODES:
             raise InvalidInputError(
                 "are too many to be listed: with a private n, the option expected_false (such as 1) "
@@ -191,7 +192,7 @@ class Number(Declaration):
         Bounds of one record, from what is publicly known, never from the data.
     missing : optional
         The number that missing values count as, ``"exclude"`` to leave them out, or ``"bin"`` for a bin of
-        their own in proportions; else they are an error.
+        their own in proportions; otherwise they are an error.
     bins : int or sequence of float, optional
         Bins for proportions and quantiles: their number, or their edges. Without it proportions have ten
         equal bins, and quantiles one for each whole number, or a hundred.
@@ -263,7 +264,7 @@ class Number(Declaration):
         object.__setattr__(self, "atoms", tuple(map(_whole, atoms)))
 
     def domain(self, missing: Any, fine: bool = False) -> BinnedDomain:
-        """Return the bins as the engines count them; those of quantiles hold each atom apart.
+        """Return the bins as the engines count them; those of quantiles have each atom in a cell of its own.
 
         Parameters
         ----------
@@ -365,7 +366,7 @@ class Weight(Declaration):
     Parameters
     ----------
     most : float
-        The largest weight that enters; larger ones are cut to it. Declared, never read from the data.
+        The largest weight; larger ones are cut to it. It is declared, never read from the data.
     label : str, optional
         The name of the column for readers of a report.
 
@@ -384,7 +385,7 @@ class Weight(Declaration):
         _check_texts(label=self.label)
         valid = isinstance(self.most, numbers.Real) and not isinstance(self.most, bool)
         if not valid or not 0 < float(self.most) < math.inf:
-            raise InvalidInputError("must be the largest weight that enters, such as 4", "most", self.most)
+            raise InvalidInputError("must be the largest possible weight, such as 4", "most", self.most)
         object.__setattr__(self, "most", _whole(float(self.most)))
 
     def __repr__(self) -> str:
@@ -495,7 +496,7 @@ class Schema(Declaration):
         if not weights and (self.strata is not None or self.cluster is not None):
             raise InvalidInputError(
                 "strata and cluster describe a weighted survey: declare its column of weights; if all "
-                "records count the same, a column of ones with weights of at most 1"
+                "records have equal weight, add a column of ones and declare it with weights of at most 1"
             )
 
     def _check_people(self) -> None:
@@ -511,15 +512,15 @@ class Schema(Declaration):
         object.__setattr__(self, "per_person", as_positive(self.per_person, "per_person"))
         if self.n is None:
             raise InvalidInputError(
-                "needs n: a private number of records protects single records; declare n, or bring the data "
-                "to one record per person first",
+                "needs n: a private number of records protects single records; declare n, or reduce the "
+                "data to one record per person first",
                 "person",
                 self.person,
             )
         if not self.strict:
             raise InvalidInputError(
-                "without strict a person cannot be protected: a record without its person's key cannot be "
-                "counted; bring the data to one record per person first"
+                "strict=False cannot be used with person: a record without its person's key cannot be "
+                "counted; reduce the data to one record per person first"
             )
         if self.per_person is not None and self.per_person > 1 and self.n == PUBLIC:
             raise InvalidInputError(
@@ -565,7 +566,7 @@ class Schema(Declaration):
                 {group: as_integer(by_group[group], "sizes") for group in groups}
             )
         if self.n is None:
-            raise InvalidInputError("sizes= publishes how many records there are: declare n too")
+            raise InvalidInputError("sizes= makes the number of records public: declare n too")
         for column, counts in group_sizes.items():
             if min(counts.values()) < 0:
                 raise InvalidInputError("must be 0 or more", "sizes", self.sizes)
@@ -820,7 +821,7 @@ class Schema(Declaration):
         return (self[name].label or name) if name in self else name
 
     def select(self, *names: str) -> Schema:
-        """Return the schema of some columns only, with what holds for all records.
+        """Return the schema of some columns only, with the facts about all records.
 
         Parameters
         ----------
@@ -1143,7 +1144,7 @@ def is_pair(declaration: Any) -> bool:
     Returns
     -------
     bool
-        Whether it is.
+        Whether it is a pair of numbers.
 
     Examples
     --------

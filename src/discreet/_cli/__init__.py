@@ -73,7 +73,7 @@ ledgers.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The ``discreet`` program: runs a command and exits with one of EXIT_CODES."""
+    """Run a command of the ``discreet`` program and exit with one of EXIT_CODES."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _message(error: DiscreetError, arguments: Sequence[str]) -> str:
-    """Return what an error says, of the option as it was typed where it is about one."""
+    """Return the message of an error, which names the option as it was typed if it is about one."""
     if not isinstance(error, InvalidInputError) or error.parameter is None:
         return str(error)
     option = "--" + error.parameter.replace("_", "-")
@@ -97,7 +97,7 @@ def _message(error: DiscreetError, arguments: Sequence[str]) -> str:
 
 
 def _usage(usage: Any) -> str:
-    """Return what click says of a wrong command; of an unknown option, where it belongs."""
+    """Return click's message about wrong usage; for an unknown option, say where it belongs."""
     command, option = usage.ctx, getattr(usage, "option_name", None)
     if command is None or option is None or command.info_name not in QUESTIONS:
         return str(usage.format_message()).rstrip(".")

@@ -55,7 +55,7 @@ SchemaFile = Annotated[
 
 
 def sentence_of(kind: str) -> str:
-    """Return the description of a kind of question; those of the package need no import."""
+    """Return the description of a kind of question; built-in kinds need no import."""
     return SENTENCES[kind] if kind in SENTENCES else QUESTIONS[kind].sentence
 
 
@@ -75,7 +75,7 @@ class Commands(CommandGroup):
         return PlanCommands(name="plan", help=_PLAN_HELP) if command is None and name == "plan" else command
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
-        """Return every command with what it does, without loading a question."""
+        """Return every command with its description, without loading a question."""
         help_texts = {name: command.get_short_help_str(1000) for name, command in self.commands.items()}
         help_texts["plan"] = _PLAN_HELP.partition("\n")[0]
         return [
@@ -86,7 +86,7 @@ class Commands(CommandGroup):
 
 _PLAN_HELP = """Say how precise an answer will be, or which epsilon or n it needs, before any data are opened.
 
-Give two of --n (unless the schema declares it), --epsilon and --within: the third is found."""
+Give two of --n (unless the schema declares it), --epsilon and --within: the third is computed."""
 
 
 class PlanCommands(CommandGroup):
@@ -101,14 +101,14 @@ class PlanCommands(CommandGroup):
         return _plan_command(name, QUESTIONS[name]) if name in QUESTIONS else None
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
-        """Return every kind with what it gives."""
+        """Return every kind of question with its description."""
         return [(kind, sentence_of(kind)) for kind in QUESTIONS]
 
 
 def _make_command(
     name: str, help: str, run: Callable[..., None], options: Iterable[inspect.Parameter]
 ) -> Any:
-    """A command that runs a function with these options."""
+    """Return a command that runs a function with these options."""
     run.__signature__ = inspect.Signature(list(options))  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command(name, help=help, epilog=EPILOG)(run)
@@ -116,7 +116,7 @@ def _make_command(
 
 
 def _fields(question: type[Question]) -> tuple[dict[str, Parameter], list[inspect.Parameter]]:
-    """The fields of a question that can be written, by name, and their options."""
+    """Return the fields of a question that a command line can set, by name, and their options."""
     written = {parameter.name: parameter for parameter in question.parameters() if not parameter.python}
     subject = question.subject()
     first = [_argument(written[subject])] if subject in written else []
@@ -134,7 +134,7 @@ def _argument(parameter: Parameter) -> inspect.Parameter:
 
 
 def _plan_command(kind: str, question: type[Question]) -> Any:
-    """The command that plans a question: its fields, and what is wanted or guessed."""
+    """Return the command that plans a question, with options for its fields, the width and guesses."""
     written, options = _fields(question)
 
     def run(
@@ -180,7 +180,7 @@ def _plan_command(kind: str, question: type[Question]) -> Any:
 
 
 def _question_command(name: str, question: type[Question]) -> Any:
-    """The command that asks a question: the file, the schema, its fields, and what every command has."""
+    """Return the command that asks a question, with options for its fields and those of all commands."""
     written, options = _fields(question)
 
     def run(
@@ -243,7 +243,7 @@ def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty)
 
 
 def _option(parameter: Parameter) -> inspect.Parameter:
-    """The option of a field."""
+    """Return the command-line option of a field."""
     note = "  [required]" if parameter.required else ""
     if parameter.default is not None:
         note = f"  [default: {parameter.form.write(parameter.default)}]"

@@ -1,4 +1,4 @@
-"""The commands about no question in particular: documents, studies, plans, audits, and the studio."""
+"""The commands that do not ask one question: for documents, studies, audits and the studio."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _read(file: Path) -> tuple[str, Any]:
 
 
 def _run(
-    file: Annotated[Path, typer.Argument(help="A study file: see the documentation.")],
+    file: Annotated[Path, typer.Argument(help="A study file, .toml or .json.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder for study.json and report.html; STUDY-results by default.")
     ] = None,
@@ -199,7 +199,7 @@ def _report(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Make a self-contained HTML report of one release or several: for people who decide, print and file."""
+    """Make a self-contained HTML report of one or more releases, to read, print and file."""
     answers = {}
     for path in file:
         text, answer = _read(path)
@@ -255,7 +255,7 @@ def _statement(
     note(f"Saved to {out / 'review.html'}")
     if missing:
         names = ", ".join(missing)
-        note(f"No record yet: fill in {names} in a .toml file, and name it by --about")
+        note(f"No record yet: give {names} in a .toml file, and pass it with --about FILE")
         return
     with new_file(out / "deployment.yaml", force, "--out") as write:
         write(statement.as_yaml(record))
@@ -263,7 +263,7 @@ def _statement(
 
 
 def _with_receipt(answer: Any, text: str, url: str) -> Any:
-    """Return the answer with the receipt of its charge, found in the ledger by its document."""
+    """Return the answer with the receipt of its charge, looked up in the ledger by its document."""
     if "" not in answers_of(answer):
         raise InvalidInputError(
             "--ledger is for a single release: the document of a study already holds its receipts"
@@ -312,8 +312,8 @@ def _check(
 ) -> None:
     """Tell the curator, on a terminal only, how many records do not fit a schema. Nothing is written.
 
-    What it tells depends on the data. Bounds and values must not be changed because of it: they would then
-    tell something about the records.
+    The numbers depend on the data. Do not change bounds or values because of them: the schema would then
+    reveal something about the records.
     """
     from discreet._data.codebook import misfits
 

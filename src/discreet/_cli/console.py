@@ -43,7 +43,7 @@ EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<3} {meaning}" for code, mean
 
 
 def add_commands(app: typer.Typer, **commands: Callable[..., None]) -> None:
-    """Commands by their names."""
+    """Add commands to a program by their names."""
     for name, command in commands.items():
         app.command(name, epilog=EPILOG)(command)
 
@@ -52,17 +52,17 @@ class CommandGroup(TyperGroup):
     """A group of commands whose help shows whole sentences."""
 
     def sentences(self, context: Any) -> list[tuple[str, str]]:
-        """Every command with what it does."""
+        """Return every command with its description."""
         commands = ((name, self.get_command(context, name)) for name in self.list_commands(context))
         return [(name, command.get_short_help_str(1000)) for name, command in commands if command is not None]
 
     def format_commands(self, context: Any, formatter: Any) -> None:
-        """The commands with whole sentences, wrapped between words."""
+        """Write the commands with whole sentences, wrapped between words."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text.rstrip(".")) for name, text in self.sentences(context)])
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
-        """The command of this name, or the nearest name."""
+        """Return the command of this name, or fail and suggest the nearest name."""
         name, commands = arguments[0], self.list_commands(context)
         if name not in commands and not name.startswith("-") and not context.resilient_parsing:
             raise InvalidInputError(
@@ -103,9 +103,7 @@ Pattern = Annotated[
 Piped = Annotated[
     Format | None, typer.Option(help="Format of standard input; csv by default.", metavar="|".join(Format))
 ]
-Dataset = Annotated[
-    str | None, typer.Option(help="The dataset of the ledger that is charged.", metavar="NAME")
-]
+Dataset = Annotated[str | None, typer.Option(help="The dataset in the ledger to charge.", metavar="NAME")]
 RequestId = Annotated[
     str | None, typer.Option(help="Name of this request: a retry with it is not charged again.", metavar="ID")
 ]
@@ -198,7 +196,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def print_found(document: dict[str, Any], as_json: bool, *paragraphs: str) -> None:
-    """Print one JSON document, or the same in words."""
+    """Print one JSON document, or the same content as text."""
     if as_json:
         print_json(document)
     else:

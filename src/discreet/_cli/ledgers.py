@@ -1,4 +1,4 @@
-"""``discreet ledger``: budgets of datasets, what was spent on them, and whether the books are sound."""
+"""``discreet ledger``: budgets of datasets, what was spent of them, and whether the ledger is intact."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Records on any engine and a public declaration → exact whole numbers.
+"""Turn records on any engine into exact whole numbers, as a public declaration says.
 
 Each record becomes a code that depends on that record and the declaration alone: the position of a level, a
 point of a grid between declared bounds, a bin. Python values are coded here, one by one; tables are coded,
-grouped and summed where they live, through narwhals; files are opened by an embedded DuckDB and then are
-tables too. Only aggregates leave an engine, and no message quotes a record.
+grouped and summed by their own engine, through narwhals; files are opened as tables by an embedded DuckDB.
+Only aggregates leave an engine, and no message quotes a record.
 
-Privacy needs that what a record counts as depends on no other record. Whoever makes a typed column of mixed
-values decides earlier, out of our hands: ``numpy.array([1.0, "q"])`` holds the text ``"1.0"``, a ``Counter``
-holds 1 and True as one key, and a query on an engine may infer a type from all records. Fix the type of such
-a column before looking at the records.
+Privacy requires that the code of a record depends on no other record. This cannot be ensured for a typed
+column that was made from mixed values before it gets here: ``numpy.array([1.0, "q"])`` holds the text
+``"1.0"``, a ``Counter`` holds 1 and True as one key, and a query on an engine may infer a type from all
+records. Fix the type of such a column before looking at the records.
 """
 
 from pathlib import Path

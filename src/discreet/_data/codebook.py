@@ -91,18 +91,18 @@ def template_text(columns: Iterable[tuple[str, str | None]], n: str | None = Non
 
 
 def misfits(data: Any, schema: Schema) -> dict[str, tuple[int, int, int]]:
-    """Return by column how many records are missing, how many undeclared or outside, and how many in all.
+    """Return for each column how many records are missing, undeclared or outside, and how many there are.
 
     Parameters
     ----------
     data : table or path
         The records.
     schema : Schema
-        What is declared about them.
+        The declaration of their columns.
 
     Notes
     -----
-    What it returns is private: it is for the curator alone.
+    The result is private: it is for the curator alone.
     """
     counts = {}
     for name, column in schema:

@@ -2,9 +2,9 @@
 narwhals that this package uses.
 
 :class:`Expr` and :class:`Frame` have the few names of narwhals in which codes, bounds and sums are written,
-and become one statement of SQL. What a record counts as depends on that record alone: text is compared by
-its bytes, a value of SQLite is read by its own type whatever its column is declared as, and no number stops
-the count of the others.
+and become one statement of SQL. What a record counts as depends on that record alone: text is compared by its
+bytes, a value of SQLite is read by its own type whatever its column is declared as, and no single number
+makes the whole query fail.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Columns = Mapping[str, Any]
 
 
 def label_of(data: Any) -> str:
-    """The address and table, without user, password and options."""
+    """Return the address and table, without user, password and options."""
     url, table = _parts(data) if isinstance(data, str) else (data[0].url, data[1])
     bare = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
     return f"{bare}#{table}"
@@ -89,7 +89,7 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 @contextmanager
 def _connected(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection that changes nothing and, on PostgreSQL, sees one state of the tables."""
+    """Yield a read-only connection, which on PostgreSQL sees one snapshot of the tables."""
     # SQLAlchemy remembers the columns of a statement, also when the table has others by now.
     options: dict[str, Any] = {"compiled_cache": None}
     if engine.dialect.name == "postgresql":
@@ -100,7 +100,7 @@ def _connected(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def open_database(data: Any) -> Frame:
-    """The table or query as a frame; nothing is read of it here but the names and types of its columns."""
+    """Return the table or query as a frame; only the names and types of its columns are read here."""
     if isinstance(data, str):
         url, what = _parts(data)
         engine = _engine(url)
@@ -326,7 +326,7 @@ Expr.words = SimpleNamespace(
 
 
 class Types(dict[str, Any]):
-    """Names of columns, and what is known of their types."""
+    """Names of columns, and their types as far as these are known."""
 
     def names(self) -> list[str]:
         return list(self)
@@ -334,7 +334,7 @@ class Types(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Frame:
-    """A query; ``columns`` are elements of its source, and ``types`` what is known about them."""
+    """A query; ``columns`` are elements of its source, and ``types`` their known types."""
 
     words: ClassVar[Any] = Expr.words
     implementation: ClassVar[nw.Implementation] = nw.Implementation.UNKNOWN
@@ -416,9 +416,9 @@ class Frame:
     # ---- values by their types ----
 
     def typed(self, chosen: Mapping[str, str]) -> Frame:
-        """Columns by new names, as the levels, grids and bins read them.
+        """Return columns under new names, in the form that levels, grids and bins read.
 
-        In SQLite each value has its own type, and a column for every type says what it holds.
+        In SQLite each value has its own type, so there is one column for each type.
         """
         elements, types = dict[str, Any](), dict[str, Any]()
         for label, name in chosen.items():
@@ -460,7 +460,7 @@ class Frame:
         }
 
     def values(self, names: Sequence[str]) -> Frame:
-        """Columns of Python values, one by one: of SQLite text as its bytes, well-formed or not."""
+        """Return columns of Python values; text of SQLite is returned as bytes, valid UTF-8 or not."""
         plain = {}
         for i, name in enumerate(names):
             if self.postgres:

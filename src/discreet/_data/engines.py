@@ -42,14 +42,14 @@ Lookup = Callable[["nw.LazyFrame[Any]"], "nw.LazyFrame[Any]"]
 
 @dataclass(frozen=True)
 class EngineTable:
-    """A table of which each wanted column has a declaration.
+    """A table with a declaration for each of its wanted columns.
 
     ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
-    the name of the key column. ``groups``: to group by the raw columns before anything else is known to be
-    cheap, since the codes of a few distinct values cost less than those of all records. ``objects`` are the
-    columns, by position, that are codes already, as pandas has them. ``lookups`` each add a column of places
-    before codes are taken, and return as many rows as they got. ``sparing`` turns a tight limit on the
-    engine's memory on and off: where it is, ``groups`` is an attempt that may fail.
+    the name of the key column. ``groups`` says that it is cheap to group by the raw columns first: coding a
+    few distinct values costs less than coding all records. ``objects`` are the columns, by position, that are
+    codes already, as pandas has them. ``lookups`` are joins that each add a column of level positions and
+    keep the number of rows. ``sparing`` sets and lifts a tight limit on the engine's memory, under which
+    grouping may fail.
     """
 
     raw: nw.LazyFrame[Any]
@@ -71,7 +71,7 @@ class EngineTable:
 
     @cached_property
     def frame(self) -> nw.LazyFrame[Any]:
-        """The records, with all that the codes are made of."""
+        """The records, with the columns from which codes are computed."""
         return self.looked_up(self.raw)
 
     def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -84,9 +84,9 @@ class EngineTable:
 def _lookup(frame: Any, name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any) -> Lookup | None:
     """Return a hash join that adds the codes of levels as a column, or None where comparisons are faster.
 
-    A record that met two levels would count twice. So text is compared as bytes (:func:`compared_exactly`),
-    Polars fails where a level occurs twice, and DuckDB takes a scalar subquery, which has one value for each
-    row.
+    A record that matched two levels would count twice. So text is compared as bytes
+    (:func:`compared_exactly`), Polars fails where a level occurs twice, and DuckDB takes a scalar subquery,
+    which has one value for each row.
     """
     import narwhals as nw
 
@@ -147,7 +147,7 @@ def identifier(name: str) -> str:
 
 @dataclass(frozen=True)
 class CellCounts:
-    """Records by cell, a tuple with one code per column: all of them, and those that the bound keeps."""
+    """Numbers of records by cell, a tuple with one code per column: all, and those that the bound keeps."""
 
     records: Mapping[tuple[int, ...], int]
     kept: Mapping[tuple[int, ...], int]
@@ -209,7 +209,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
 
 
 def cells_of_people(table: EngineTable, most: int) -> dict[Any, dict[tuple[int, ...], int]]:
-    """Count the records of each combination of codes that the bound keeps, apart for each person."""
+    """Count the records of each combination of codes that the bound keeps, separately for each person."""
     import numpy as np
 
     rows = fetch(_group_codes(table, most, apart=True))
@@ -224,10 +224,10 @@ def cells_of_people(table: EngineTable, most: int) -> dict[Any, dict[tuple[int, 
 
 
 def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> nw.LazyFrame[Any]:
-    """Return a row for each combined code with its records; with a bound also those kept and those of no
-    person.
+    """Return the number of records of each combined code; with a bound, also how many are kept and how many
+    have no person key.
 
-    ``apart``: a row for each person and code, with the person.
+    With ``apart`` there is a row for each person and code, with the person's key.
     """
     nw = table.words
     frame, records = table.frame, nw.len()
@@ -344,7 +344,7 @@ def _check_engine(engine: nw.Implementation) -> None:
 
 
 def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
-    """Columns of Python values as a table of objects; arrays of NumPy keep the type that they have.
+    """Return columns of Python values as a table of objects; arrays of NumPy keep the type that they have.
 
     No type is inferred: it would depend on all records, and one complex number make all others missing.
     """
@@ -385,7 +385,7 @@ def as_table(
     groups: bool = False,
     ordered: bool = False,
 ) -> EngineTable:
-    """The declared columns of a frame; names of a table's columns are schema, hence public.
+    """Return the declared columns of a frame. Names of columns are part of the schema, hence public.
 
     ``ordered``: the codes are wanted in the order of the records, which a join need not keep.
     """
@@ -412,9 +412,8 @@ def compared_exactly(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """Return columns that compare exactly on every engine: text by its bytes, NaN as null.
 
     DuckDB and Spark may compare text by a collation, of the column or of the session, in which *e*, *E* and
-    *é* are one. Of a Parquet column DuckDB takes isnan for false from the smallest and the largest number,
-    which leave NaN out, so that what a NaN counts as would depend on the other records; that does not reach
-    behind nullif.
+    *é* are one. For a Parquet column, DuckDB may decide isnan from the stored minimum and maximum, which
+    ignore NaN; how a NaN counts would then depend on other records. It does not do so inside nullif.
     """
     import narwhals as nw
 
@@ -447,7 +446,7 @@ def typed_table(
     ordered: bool = False,
     objects: Mapping[int, Any] | None = None,
 ) -> EngineTable:
-    """A frame of columns v0, v1, …, and perhaps ``person``; those of ``objects`` are codes already.
+    """Return a table of columns v0, v1, …, and perhaps ``person``; those of ``objects`` are codes already.
 
     Where each value has a type of its own, ``v0_kind`` says which, and there is a column for each type.
     """
@@ -503,7 +502,7 @@ def typed_table(
 
 
 def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, ...]) -> EngineTable:
-    """Levels, and Python objects, as their codes; other columns as they are."""
+    """Return a table with levels and Python objects as their codes, and other columns unchanged."""
     import narwhals as nw
 
     columns, objects = {}, {}
@@ -519,9 +518,9 @@ def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, .
 
 
 def _pandas_codes(series: Any, coder: Coder) -> Any:
-    """The codes of a column; None where an expression is to find them.
+    """Return the codes of a column; None where an expression computes them.
 
-    Objects are read one by one, categories as what they are: they may be numbers or truth values.
+    Objects are read one by one. Categories keep their type: they may be numbers or truth values.
     """
     import numpy as np
 
@@ -568,7 +567,7 @@ def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | 
 
 
 def _decode_dictionary(series: Any) -> Any:
-    """A dictionary column of Arrow in pandas as its plain type; others as they are."""
+    """Return a dictionary column of Arrow in pandas as its plain type, and other columns unchanged."""
     arrow: Any = getattr(series.dtype, "pyarrow_dtype", None)
     if not hasattr(arrow, "index_type"):
         return series

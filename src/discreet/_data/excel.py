@@ -1,9 +1,9 @@
 """Sheets of Excel workbooks, as records whose values keep the types of their cells.
 
 Every cell is read by itself: numbers, text and truth values stay what they are, a date is the text
-``2024-05-31``, and an empty cell is missing. Of a formula the value counts that was saved with it. A row
-without any value is no record, wherever it stands: were it one above other records, each of these would
-decide whether it is.
+``2024-05-31``, and an empty cell is missing. For a formula, the value saved with it is read. An empty row is
+never a record, wherever it stands: if it were one only above other records, these would decide whether it
+counts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
 
 
 def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[str]:
-    """The rows that hold something in a column that has a place, as JSON arrays."""
+    """Return the rows that have a value in some named column, as JSON arrays."""
     records, size = [], 0
     for number, row in enumerate(rows, 2):
         if number > _MOST_ROWS:

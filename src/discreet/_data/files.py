@@ -1,9 +1,9 @@
 """Files, opened by an embedded DuckDB: one, several, a folder of them, or those that match a pattern.
 
-What a record counts as must depend on no other record. So every field of a CSV file is text, a number is
-read from such a field by itself, and every value of a JSON or Excel file is read alone, by its own type. Of
-the first line of a CSV file or sheet, which may be a record where the names were forgotten, a message shows
-at most one field, and only if it is close to the column asked for.
+What a record counts as must depend on no other record. So every field of a CSV file is text, a number is read
+from such a field by itself, and every value of a JSON or Excel file is read alone, by its own type. The first
+line of a CSV file or sheet is a record if the column names were forgotten, so a message shows at most one of
+its fields, and only if it resembles the requested name.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Glob:
 
 
 def is_files(data: Any) -> bool:
-    """Whether data names files. Of a list only paths do, since text in a list is records."""
+    """Return whether data names files. In a list only Path objects do, since text in a list is records."""
     if isinstance(data, list | tuple):
         return bool(data) and all(isinstance(item, os.PathLike) for item in data)
     return isinstance(data, str | os.PathLike | Glob) and not is_database(data)
@@ -83,8 +83,8 @@ class Files:
     sheet: str | None = None
     """The sheet of an Excel workbook, if one is named: ``survey.xlsx#Wave 2``."""
     strict: bool = False
-    """Whether a record may be an error: then all processors read CSV files, which fails for some that are
-    well-formed, and an entry that is not JSON is a mistake."""
+    """Whether an invalid record is an error. CSV files are then read in parallel, which fails for some
+    well-formed files, and an entry that is not JSON is an error."""
 
     @classmethod
     def of(cls, data: Any) -> Files:
@@ -154,7 +154,7 @@ class Files:
         return FileError(f"{self.label}{several} is not a well-formed {self.ending} file{why}")
 
     def _line_not_utf8(self, path: Path) -> int | None:
-        """The first line of a text file that is not UTF-8."""
+        """Return the number of the first line of a text file that is not UTF-8."""
         if self.ending in (".parquet", ".xlsx"):
             return None
         decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
@@ -182,7 +182,8 @@ class Files:
         return "[" + ", ".join(quote_sql(_literal(path)) for path in self.paths) + "]"
 
     def parquet(self, connection: Any) -> Any:
-        """Return a relation; bytes are read as text, and those that are not UTF-8 are missing."""
+        """Return Parquet files as a relation; bytes are read as text, and as missing where they are not
+        UTF-8."""
         relation = connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
         if not any(str(kind) == "BLOB" for kind in relation.types):
             return relation
@@ -272,7 +273,7 @@ def _start_of(path: Path, ending: str, strict: bool) -> bytes:
 
 
 def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:
-    """Delimiter and column names, from the first line alone."""
+    """Return the delimiter and the column names, from the first line alone."""
     opener: Any = gzip.open if ending.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
         outside = re.sub(r'(\A|[,;\t|\n])"[^"]*(?:""[^"]*)*("|\Z)', r"\1", text.read(1 << 20))
@@ -288,13 +289,13 @@ def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:
 
 
 def sql(query: str, **tables: Any) -> Any:
-    """The rows of a query as a DuckDB relation, to be counted like any other table.
+    """Return the rows of a query as a DuckDB relation, to be counted like any other table.
 
     ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV or
     Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text.
     Nothing is run before the relation is counted. A pandas column of objects is text too. Types that DuckDB
-    infers from records, as for ``read_csv`` in a query, let one record change what the others count as: fix
-    them beforehand.
+    infers from records, as for ``read_csv`` in a query, let one record change how the others are counted:
+    declare the types in the query.
 
     >>> relation = sql("SELECT 1 + i % 2 AS v FROM range(10) t(i) WHERE i < 7")
     >>> sorted(relation.fetchall())
@@ -460,7 +461,7 @@ def _same_schema(connection: Any, files: Files, columns: Sequence[str | None]) -
         for column in columns if len(schemas[0]) > 1 else [*schemas[0]]:
             if column is not None and schemas[-1].get(column) != schemas[0].get(column):
                 raise FileError(
-                    f"{files.label}: column={column!r} is not of one type in all files; see {path.name!r}"
+                    f"{files.label}: column={column!r} differs in type between files; see {path.name!r}"
                 )
     return replace(files, paths=full or files.paths[:1])
 
@@ -561,9 +562,9 @@ def _pointer(column: str) -> str:
 
 
 def _json_table(records: Any, pointers: Sequence[str], coders: Mapping[str | None, Coder]) -> EngineTable:
-    """A column for each place in JSON records, and perhaps the person's.
+    """Return a table with a column for each named field of JSON records, and perhaps the person's key.
 
-    Each value is read alone, by its own type; one inferred from all records would let one change all.
+    Each value is read by its own type: a type inferred from all records would let one record change all.
     """
     import narwhals as nw
 

@@ -30,8 +30,8 @@ class ClippedSum:
     """Sums of n records that were clipped to ``bounds`` and put on a grid of ``steps`` equal steps.
 
     ``grid_sum`` and ``grid_squares`` are Σj and Σj² of the grid points j ∈ {0, …, steps}: whole numbers,
-    equal on every engine, and what noise is to be added to. Replacing m records moves them by at most
-    m·steps and m·steps². ``bounds`` are exact: a float means the decimal number that it prints as.
+    equal on every engine; noise is added to them. Replacing m records moves them by at most m·steps and
+    m·steps². ``bounds`` are exact: a float means the decimal number that it prints as.
     """
 
     n: int
@@ -74,7 +74,7 @@ class Numbers(Coder):
 
     @abstractmethod
     def place(self, number: float) -> int:
-        """The code of a double that is not NaN."""
+        """Return the code of a double that is not NaN."""
 
     @abstractmethod
     def locate(self, number: nw.Expr) -> Any:
@@ -173,7 +173,7 @@ class Grid(Numbers):
 
 
 class WeightGrid(Grid):
-    """Weights from 0 to the declared most; a larger one counts as that, and has a code of its own."""
+    """Weights from 0 to the declared largest; a larger one counts as the largest, with a code of its own."""
 
     invalid_reason = "an invalid weight: a negative number, or not a number"
     hint = "repair them before the survey is analysed"
@@ -258,7 +258,7 @@ class Bins(Numbers):
 
 
 def _is_number(text: str) -> bool:
-    """Whether a field of a CSV file is a finite number."""
+    """Return whether a field of a CSV file is a finite number."""
     try:
         return math.isfinite(float(text))
     except ValueError:
@@ -266,7 +266,7 @@ def _is_number(text: str) -> bool:
 
 
 def _exact(number: Any, name: str, shown: Any) -> Fraction:
-    """A declared number exactly: a float means the decimal number that it prints as."""
+    """Return a declared number exactly: a float means the decimal number that it prints as."""
     number = as_plain(number)
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
         raise InvalidInputError("must be finite numbers, declared and public", name, shown)

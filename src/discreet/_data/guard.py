@@ -13,9 +13,9 @@ from discreet.errors import EngineFailure
 def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Wrap a function so that errors of an engine show only their name, never data.
 
-    Where DuckDB fails by itself and was opened in this call, the call is made a second time: it opens the
-    same files or tables in memory again. What was open before, such as a relation of the caller's, is not
-    read twice: it may give its records only once.
+    If DuckDB was opened in this call and fails with an internal error, the call is repeated once and opens
+    the same files or in-memory tables again. A relation that the caller opened is not read twice, because it
+    may yield its records only once.
     """
 
     @functools.wraps(function)

@@ -85,7 +85,8 @@ class Levels(Coder):
         return "case" if stripped.lower() in self.near[1] else None
 
     def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
-        """Return the compared value of a typed column, if it is missing, its levels, and others' code."""
+        """Return the value of a typed column to compare, whether it is missing, its levels' codes, and
+        others'."""
         nw = words(value)
         numbers = self.domain.numbers
         if dtype in (nw.String, nw.Categorical, nw.Enum):

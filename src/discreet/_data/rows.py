@@ -37,7 +37,7 @@ def _open_frame(data: Any) -> Iterator[tuple[Any, Chooser]]:
 
 
 def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The records of some columns of a table or a file, in the order of ``columns``."""
+    """Return the records of some columns of a table or a file, in the order of ``columns``."""
     import narwhals as nw
 
     with _open_frame(data) as (frame, chosen):
@@ -58,7 +58,7 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
     """Count the records by their text, without missing ones, for levels that are not declared.
 
-    What a record counts as depends on that record alone. None is an error, whatever it holds.
+    What a record counts as depends on that record alone. No value is an error.
     """
     if is_files(data):
         files = Files.of(data)
@@ -107,7 +107,7 @@ def count_codes(
 
 
 def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
-    """The values of a column with how often they occur."""
+    """Return the values of a column with their frequencies."""
     import narwhals as nw
 
     if hasattr(frame, "words"):
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_number(value: Any) -> float:
-    """A record's number, also where a file holds it as text; NaN where there is none."""
+    """Return the number of a record, also where a file holds it as text; NaN if it has none."""
     try:
         return math.nan if value is None else float(value)
     except (TypeError, ValueError):

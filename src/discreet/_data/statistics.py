@@ -36,7 +36,7 @@ class RecordBound(TypedDict, total=False):
 def count_levels(
     data: Any, domain: Domain, *, column: str | None = None, **bound: Unpack[RecordBound]
 ) -> tuple[int, ...]:
-    """Exact counts of ``domain.levels``, in their order.
+    """Return exact counts of ``domain.levels``, in their order.
 
     ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow, DuckDB or PySpark, a
     mapping from value to count (nothing else is taken for counts), or files: a path, a folder, a list of
@@ -45,9 +45,10 @@ def count_levels(
 
     ``person`` and ``per_person``: the key column of people, and the most records of each that are counted;
     see :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
-    ``private_size``: how many records there are is private; none at all are counted too, and no error tells.
-    Where missing values are left out and n is public, their number comes last. ``strict=False``: a value
-    without a place counts as missing, so that no record is an error where the domain says what missing is.
+    ``private_size`` says that the number of records is private: an empty dataset is counted too, and no error
+    reveals the number. Where missing values are left out and n is public, their number comes last.
+    ``strict=False``: a value without a place counts as missing, so that no record is an error where the
+    domain says what missing is.
     """
     _check_name(data)
     contribution = Contribution(**bound)
@@ -77,7 +78,7 @@ def count_bins(
     column: str | None = None,
     **bound: Unpack[RecordBound],
 ) -> tuple[int, ...]:
-    """Exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
+    """Return exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
 
     A number outside the edges is an error, unless ``outside`` is ``"clip"`` (to the nearest bin) or
     ``"level"``: then their number follows those of the bins. Null and NaN are an error unless ``missing`` is
@@ -94,7 +95,7 @@ def count_bins(
 
 
 def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
-    """Exact counts of the cross table of several columns: an array with an axis for each, in order.
+    """Return exact counts of the cross table of several columns: an array with an axis for each, in order.
 
     ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
     and undeclared values of its own column. Where missing values of a column are left out and n is public,
@@ -108,10 +109,10 @@ def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[Record
 def contingencies(
     data: Any, domains: Mapping[str, Domain], tables: Sequence[Sequence[str]], **bound: Unpack[RecordBound]
 ) -> list[NDArray[np.int64]]:
-    """Exact counts of several cross tables, each of some of the columns, in one pass over the data.
+    """Return exact counts of several cross tables, each of some of the columns, in one pass over the data.
 
-    They are margins of one table of all columns, of which only the cells that occur are ever listed, so they
-    agree with each other also where the records of a person are bounded, or missing values left out.
+    They are margins of one table of all columns, whose empty cells are never listed, so they agree with each
+    other even where the records of a person are bounded or missing values are left out.
     """
     import numpy as np
 
@@ -157,7 +158,7 @@ def clipped_sum(
     n: int | None = None,
     strict: bool = True,
 ) -> ClippedSum:
-    """Exact sum, and sum of squares, of numbers that are clipped to the declared ``bounds``.
+    """Return the exact sum, and sum of squares, of numbers clipped to the declared ``bounds``.
 
     Each record is put on a grid of ``steps`` equal steps between the bounds (65536 if not given) and whole
     numbers are summed, so the result is the same on every engine and one record moves it by no more than the
@@ -223,7 +224,7 @@ class Contribution:
             )
 
     def levels(self, domain: Domain) -> Coder:
-        """What is declared about a column: values that are left out are counted where n is public."""
+        """Return the coder of a column, which also counts the values that are left out where n is public."""
         coder: Coder = Levels(domain, keeps_missing=not self.private_size)
         if isinstance(domain, BinnedDomain):
             has_missing_bin = domain.missing == "missing" or (
@@ -268,7 +269,7 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
 def counted_cells(
     table: EngineTable, bound: Contribution, where: Sequence[str]
 ) -> Mapping[tuple[int, ...], int]:
-    """The records of each cell that the bound keeps, once every record has a place."""
+    """Return the number of records of each cell that the bound keeps; it is an error if one has no place."""
     cells = count_cells(table, bound.per_person)
     problems = []
     for index, coder in enumerate(table.coders):

@@ -78,22 +78,24 @@ class Coder(ABC):
 
     @abstractmethod
     def find(self, value: Any) -> int:
-        """The code of a Python value that is not missing."""
+        """Return the code of a Python value that is not missing."""
 
     @abstractmethod
     def expression(self, value: nw.Expr, dtype: Any) -> Any:
-        """The code of a typed column inside an engine; a type that cannot be read is a :class:`DataError`."""
+        """Return the code of a typed column inside an engine; a type that cannot be read is a
+        :class:`DataError`."""
 
     @abstractmethod
     def is_record(self, names: Sequence[str]) -> bool:
-        """Whether the first line of a CSV file looks like a record rather than column names."""
+        """Return whether the first line of a CSV file looks like a record rather than column names."""
 
     def near_miss(self, value: Any) -> str | None:
-        """Return ``"blank"`` or ``"case"`` if only that tells an undeclared value from a declared one."""
+        """Return ``"blank"`` or ``"case"`` if an undeclared value differs from a declared one only in
+        that."""
         return None
 
     def code(self, value: Any) -> int:
-        """The code of any Python value; one that cannot be compared is outside the declaration."""
+        """Return the code of any Python value; one that cannot be compared is outside the declaration."""
         value = as_plain(value)
         if is_missing(value):
             return self.missing_code
@@ -108,7 +110,7 @@ class Tally:
     """Counts of records by declared place, and of those ``missing`` or ``unknown``; each counts once.
 
     ``blank`` and ``case`` count the unknown ones that differ from a level in nothing but the white space
-    around them, or upper and lower case. ``private_size``: nothing that is said of records has a number.
+    around them, or upper and lower case. With ``private_size`` no message states a number of records.
     """
 
     counts: tuple[int, ...]

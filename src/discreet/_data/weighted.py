@@ -26,19 +26,19 @@ from discreet.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class WeightedSums:
-    """Exact sums over the records, all of them private; n may be public.
+    """Exact sums over the records. All are private, except the number of records if n is public.
 
     Attributes
     ----------
     totals : tuple of tuples
-        By group the total of each cell, in steps of the weights' grid and of the values'.
+        For each group the total of each cell, in steps of the grids of weights and of values.
     squares : tuple of tuples
-        By group the sums of products of what each unit adds to two cells (the upper triangle), or of squares
-        alone; with strata around the means of these.
+        For each group the sums over units of the products of what a unit adds to two cells (the upper
+        triangle), or of squares alone; with strata, about the stratum means.
     cut, records, squared : int
-        Weights above the most; records; Σ of squared weights.
+        Number of weights above the declared largest, number of records, and sum of squared weights.
     units, strata : int
-        Records, or clusters; strata in which there are any.
+        Number of records, or of clusters, and number of strata that have any.
     """
 
     totals: tuple[tuple[int, ...], ...]
@@ -78,7 +78,7 @@ class WeightedDesign:
 
     @cached_property
     def grid(self) -> Grid | None:
-        """The grid of a mean."""
+        """The grid of the column whose mean is taken; None for categories."""
         first = next(iter(self.outcomes.values()))
         return first if isinstance(first, Grid) else None
 
@@ -101,7 +101,7 @@ class WeightedDesign:
 
     @redact_errors
     def sums(self, data: Any) -> WeightedSums:
-        """Compute the sums."""
+        """Compute the sums over the records of ``data``."""
         contribution = Contribution(**self.bound)
         weights = WeightGrid(self.most).accepting(not contribution.strict)
         weights.drops_missing = weights.total
@@ -178,7 +178,8 @@ class WeightedDesign:
         )
 
     def _places(self, record: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-        """Group, cell and the parts of its weight that a record adds there; nothing if it is left out."""
+        """Yield the group, the cell and the parts of its weight that a record adds to it; nothing if left
+        out."""
         group = 0
         if self.by is not None:
             group = record[self.by[0]]

@@ -1,11 +1,11 @@
-"""What an engine says when it fails is withheld, because it often quotes a record.
+"""Messages of engines are withheld, because they often quote a record.
 
-What leaves by an exception is one of ours, and nothing hangs behind it: no cause, no context, no note, no
-frame of an engine. Every function that other packages call is guarded (:mod:`discreet._data.guard`).
+Only exceptions of this package reach the caller, without the cause, context, notes or stack frames of an
+engine. Every function that other packages call is guarded (:mod:`discreet._data.guard`).
 
-Here alone it is decided whose failure it is. Data that an engine cannot read are an :class:`EngineError`. An
-error of the engine's own is an :class:`EngineFailure`, which says nothing of the data; a call that opened
-DuckDB itself is made once more then, on a new connection.
+Only this module decides whether the data or the engine failed. Data that an engine cannot read raise an
+:class:`EngineError`. An internal error of the engine raises an :class:`EngineFailure`, which says nothing
+about the data; a call that opened DuckDB itself is then repeated once, on a new connection.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ _OWN_ERRORS = {
     ("polars", "PanicException"): "polars",
     ("py4j", "Py4JNetworkError"): "pyspark",
 }
-"""Package and name of the errors that are an engine's own, and the engine."""
+"""Package and name of the internal errors of engines, and the engine's name."""
 _connections: ContextVar[int] = ContextVar("_connections", default=0)
 
 
 class EngineError(DataError):
-    """An engine failed; ``kind`` is the name of its error and ``line`` that of a CSV file, if it said one."""
+    """The data cannot be read; ``kind`` is the engine's name for the error, ``line`` the line of a CSV
+    file."""
 
     kind: str = ""
     line: int | None = None
@@ -84,7 +85,7 @@ def ours(error: BaseException) -> DiscreetError:
 
 
 def caught(error: BaseException) -> DiscreetError:
-    """Return our error for one that was caught; an interrupt, which is no engine's, is raised again."""
+    """Return our error for one that was caught; an interrupt of the user is raised again."""
     # Polars panics are no Exception.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
@@ -92,9 +93,9 @@ def caught(error: BaseException) -> DiscreetError:
 
 
 def bare(failure: DiscreetError) -> DiscreetError:
-    """Return an error without cause, context and frames; it must be raised where no other is handled.
+    """Return an error without cause, context and frames; it must be raised outside of any ``except`` block.
 
-    Whoever logs the whole chain would log what the engine said of a record, which ``from None`` only hides.
+    A log of the whole chain would contain the engine's message, which ``from None`` only hides.
     """
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
@@ -147,7 +148,8 @@ def silent_spark() -> Iterator[None]:
 
 
 def connect() -> Any:
-    """A DuckDB in memory. It fetches nothing, writes no record to the disk, and prints no progress."""
+    """Open DuckDB in memory, so that it downloads nothing, writes no record to disk and prints no
+    progress."""
     import duckdb
 
     _connections.set(connections() + 1)

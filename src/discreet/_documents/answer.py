@@ -69,18 +69,18 @@ class Labels:
         return self.names.get(name, name) + (f" ({unit})" if unit else "")
 
     def prose(self, text: str) -> str:
-        """Return a title or sentence with columns by their labels."""
+        """Return a title or sentence in which columns have their labels."""
         text = re.sub(r"\bC\(([^()]*)\)", r"\1", text)
         names = sorted((name for name in self.names if self.column(name) != name), key=len, reverse=True)
         pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
         return re.sub(pattern, lambda match: self.column(match[1]), text) if names else text
 
     def heading(self, text: str) -> str:
-        """Return the heading of a table: columns with dots between them."""
+        """Return the heading of a table: the labels of columns, with dots between them."""
         return " · ".join(map(self.column, text.split(" · ")))
 
     def term(self, text: str) -> str:
-        """Return what a row is of: a column, one value of a category, or a product of these."""
+        """Return the label of a model term: a column, one value of a category, or a product of these."""
         parts = []
         for part in text.split(" × "):
             column, colon, value = part.partition(": ")
@@ -99,7 +99,7 @@ class Labels:
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """Numbers of a document that floating point cannot compute with end in an error of ours."""
+    """Turn floating-point failures on the numbers of a document into an error of this package."""
     try:
         yield
     except (ArithmeticError, ValueError, IndexError) as error:
@@ -110,7 +110,7 @@ def computing() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page shows of an answer: put together once, the same for the report and the studio."""
+    """The content of a page about an answer, the same for the report and the studio."""
 
     words: Words
     heading: str
@@ -127,7 +127,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
-    """The base of what a ledger may have charged for."""
+    """The base of answers, and of comparisons of them, that a ledger may have charged."""
 
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """The ledger's receipt, if the answer was charged. It is not part of the release, nor of its JSON."""
@@ -138,7 +138,7 @@ class Charged:
         Parameters
         ----------
         receipt : Receipt or None
-            What the ledger charged.
+            The ledger's receipt for the charge.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class Estimates(ABC):
         return []
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
-        """Return what to draw of these rows."""
+        """Return the figure that shows these rows."""
         return Figure(self.words().name, tuple(rows)) if rows else None
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
@@ -217,7 +217,7 @@ class Estimates(ABC):
         return labelled
 
     def _row_label(self, name: str) -> str:
-        """Return how displays name a row: values of columns as they are, columns by their labels."""
+        """Return the label of a row in displays: values as they are, columns by their labels."""
         is_value = any(column in self.column_labels.names for column in self.heading.split(" · "))
         return name if is_value else self.column_labels.term(self._in_words(name))
 
@@ -226,7 +226,7 @@ class Estimates(ABC):
         return name
 
     def _by_level(self, of: Callable[[float], list[Row]], level: float) -> list[Row]:
-        """Compute rows once for each level: print, plot and report ask again."""
+        """Compute rows once for each level, and keep them: print, plot and report need the same ones."""
         results = self.__dict__.setdefault(f"_kept{of.__name__}", {})
         if level not in results:
             with computing():
@@ -248,7 +248,7 @@ class Estimates(ABC):
         Raises
         ------
         TooLargeError, NotPrivateError
-            Where there is no account of the noise.
+            If the noise cannot be accounted for.
         """
         return self._by_level(self._rows, level)
 
@@ -269,7 +269,7 @@ class Estimates(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that explain these figures."""
+        """Sentences that explain these numbers."""
         return self.words().notes
 
     def mean(self) -> FloatArray:
@@ -358,7 +358,7 @@ class Estimates(ABC):
         return {}
 
     def figure(self, level: float = 0.95) -> Figure | None:
-        """Return what to draw.
+        """Return the figure of the answer, as data that plots and pages draw.
 
         Parameters
         ----------
@@ -379,7 +379,7 @@ class Estimates(ABC):
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; a new figure without.
+            Where to draw; by default a new figure.
         level : float
             The probability of the intervals.
 
@@ -483,7 +483,8 @@ class Estimates(ABC):
 
 
 class Answer(Charged, Estimates):
-    """The base of what may be published, with its guarantee; subclasses are frozen dataclasses.
+    """The base of all answers, which may be published, with their guarantee; subclasses are frozen
+    dataclasses.
 
     A subclass names its ``format``, reads the content of its document (``from_content``), and describes
     itself. Another package registers its own with ``@DOCUMENTS.register``.
@@ -493,10 +494,10 @@ class Answer(Charged, Estimates):
     version: ClassVar[int] = 2
     """The version of the format: documents up to this version are read, later ones refused.
 
-    In version 1, of discreet 0.1.0 and 0.2.0, guarantees list less than they assume.
+    In version 1, of discreet 0.1.0 and 0.2.0, guarantees do not list all their assumptions.
     """
     tables_hold_rows: ClassVar[bool] = False
-    """Whether :meth:`tables`, where there are any, show the numbers of the rows."""
+    """Whether the further :meth:`tables`, if there are any, already show the numbers of the rows."""
     omit_if_none: ClassVar[tuple[str, ...]] = ()
     """Fields that a document leaves out where they are None."""
 
@@ -571,7 +572,7 @@ class Answer(Charged, Estimates):
     # What follows from it.
 
     def page(self, level: float = 0.95) -> Page:
-        """Return what a page shows of the answer.
+        """Return the content of a page about the answer.
 
         Parameters
         ----------
@@ -649,13 +650,13 @@ class Answer(Charged, Estimates):
             raise CorruptReleaseError(f"a part of the release is missing or malformed: {reason}") from None
 
     def upgrade(self) -> Self:
-        """Return an answer of format version 1 with its guarantee as it is written now."""
+        """Return an answer that was read from format version 1, with its guarantee as written today."""
         return self
 
     def check_guarantee(self, complete: bool = False) -> Self:
         """Return the answer if its guarantee claims no more than the document costs.
 
-        Its basis and assumptions must be those of the cost too. With ``complete``, missing assumptions are
+        Its basis and assumptions must also be those of the cost. With ``complete``, missing assumptions are
         added, so that a reader of an older document sees all of them.
         """
         if not self.guarantee.is_private:

@@ -13,7 +13,7 @@ from discreet._text import nearest, printable
 from discreet.errors import CorruptReleaseError, TooLargeError
 
 _MAX_INDENTED_CHARACTERS = 2**20
-"""Documents beyond it stand on one line: nobody reads them by eye."""
+"""Longer documents are written on one line instead of indented."""
 
 
 def write_document(kind: str, version: int, content: Mapping[str, Any]) -> str:

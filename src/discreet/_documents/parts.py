@@ -26,9 +26,9 @@ NOISE_NOTE = "The column noise is the part of the variance that privacy adds."
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
 """The versions of the software that made an answer, for its document."""
 FIRST = "0.1.0"
-"""The version of discreet that had other samplers of logistic regression."""
+"""The last version of discreet with other samplers of logistic regression."""
 LARGEST = 10**300
-"""No count of a document is larger: it has a float."""
+"""The largest count in a document, so that every count fits in a double."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def rows_of(
 
 
 def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
-    """Return the decimals that show two digits of the narrowest interval, multiplied by ``factor``."""
+    """Return the number of decimals that show two digits of the narrowest interval, times ``factor``."""
     widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
     width = factor * min((width for width in widths if width > 0), default=1e-6)
     return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
@@ -147,7 +147,7 @@ def by_outcome(rows: Sequence[Row], groups: Sequence[Any]) -> tuple[Row, ...]:
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw: a line for each row, a density for each series, a graph, or curves with bands.
+    """The content of a figure: a line for each row, a density for each series, a graph, or curves with bands.
 
     ``graph`` holds the layers of the graph: for each node its name and its parents in the layers above.
     """

@@ -1,4 +1,4 @@
-"""The answers of a study in one document, with what the ledger says of each."""
+"""The answers of a study in one document, with the ledger's receipt for each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StudyResult:
             entries = content["answers"]
             budget = content.get("budget")
             if len({entry["id"] for entry in entries}) < len(entries):
-                raise ValueError("an id stands twice")
+                raise ValueError("an id occurs twice")
             columns = (content.get("schema") or {}).get("columns", {})
             read = cls(
                 title=str(content["title"]),
@@ -102,7 +102,7 @@ class StudyResult:
 
 
 def _is_for(account: Account, receipt: Receipt, written: Guarantee) -> bool:
-    """Whether an account has paid for a guarantee as it was written, which may state less than today's."""
+    """Return whether an account paid for a guarantee as it was written, perhaps with fewer assumptions."""
     return receipt.dataset == account.dataset and covers(account.scope, written)
 
 

@@ -1,4 +1,5 @@
-"""Statements about survey weights from released values: how many were cut, and Kish's numbers."""
+"""Statements about survey weights from released values: how many were cut, Kish's effective size and the
+design effect."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from discreet._typing import FloatArray
 
 DRAWS = 4000
 _FEW = 100
-"""Records that count, by Kish's number: of fewer, linearised intervals cover less often."""
+"""Effective number of records (Kish) below which linearised intervals cover less often than stated."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class SurveyWeights:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Say that weights were cut, once their number stands out from the noise, and that few count."""
+        """Warn of weights that were cut, if their number exceeds the noise, and of a small effective size."""
         (number, low, high), found = self.number_cut(), []
         if low:
             of = "" if self.n is None else f" of {self.n:,}"
@@ -93,7 +94,7 @@ class SurveyWeights:
 
     @property
     def note(self) -> str:
-        """Kish's numbers and how many weights were cut, in a sentence."""
+        """The effective size, the design effect and the number of weights that were cut, in a sentence."""
         effective, effect = self.kish()
         number, _, high = self.number_cut()
         return (

@@ -68,8 +68,8 @@ class LogUniform:
 class Matching(LogUniform):
     """The Jeffreys prior of a number seen with noise of public variance: p(Λ) ∝ 1/√(Λ + variance).
 
-    It is flat where the noise hides the number, and 1/√Λ where sampling dominates. So intervals hold about as
-    often as stated at each number, and not only on average over the prior.
+    It is flat where the noise hides the number, and 1/√Λ where sampling dominates. So intervals cover each
+    true number about as often as stated, not only on average over the prior.
     """
 
     variance: float = 0.0
@@ -118,8 +118,8 @@ class AddRemovePosterior(UncertainShares):
 
     @cached_property
     def _cells(self) -> tuple[Cells, FloatArray, IntArray]:
-        """Return distinct cells with their priors (1 if unknown), their frequencies, and which level has
-        which.
+        """Return distinct cells with their priors (1 if unknown), their frequencies, and the cell of each
+        level.
         """
         concentration = 1.0 if isinstance(self.prior, LogUniform) else self.prior
         alpha = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.noisy.shape)
@@ -345,7 +345,7 @@ def _moments(cumulants: FloatArray) -> list[FloatArray]:
 def gauss_rule(
     moments: list[FloatArray], mean: FloatArray, deviation: FloatArray
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Return nodes and weights of rules with this mean, deviation and standardised moments."""
+    """Return nodes and weights of rules with this mean, standard deviation and standardised moments."""
     number = len(moments) // 2
     hankel, shifted = (
         np.stack([np.stack([moments[i + j + more] for j in range(number)], -1) for i in range(number)], -2)
@@ -418,7 +418,7 @@ def integrate(
 def _peak(
     log_density: Callable[[float], float], low: float, high: float, start: float, scale: float
 ) -> tuple[float, float]:
-    """Return the approximate mode and deviation of a smooth density, from parabolas through three points."""
+    """Return the approximate mode and standard deviation of a smooth density, by parabolas."""
     deviation = min(scale, (high - low) / 4)
     for _ in range(40):
         left, right = max(low, start - deviation), min(high, start + deviation)

@@ -15,7 +15,7 @@ def imagined_counts(prior: tuple[float, ...], n: int, share: float) -> tuple[int
 
 
 def width_without(prior: tuple[float, ...], n: int, *, share: float = 0.5, level: float = 0.95) -> float:
-    """Return the width of the same interval without privacy."""
+    """Return the width of a share's credible interval if counts were released without noise."""
     first, *_ = imagined_counts(prior, n, share)
     low, high = Beta(prior[0] + first, sum(prior[1:]) + n - first).interval(level)
     return float(high) - float(low)

@@ -1,11 +1,12 @@
-"""Shares of many ordered cells from noisy counts, with a prior that does not count cells as records.
+"""Shares of many ordered cells from noisy counts, with a prior whose weight does not grow with the number of
+cells.
 
 A Dirichlet(1) prior over k cells weighs as much as k evenly spread records. Here the cells are halved
 repeatedly. The share of the left half of a node is Beta(a, a), or in proportion to the numbers of cells where
 the halves are unequal: a Pólya tree (Lavine 1992). The smoothness a of a node is unknown, one of nine numbers
 from 1/64 to 1024. It is small at the top. From a node to each half it grows fourfold, as for smooth
-densities, or stays, or occasionally jumps to any value. So smooth places lend one another strength and empty
-ones stay empty (Wong and Ma 2010; Ma 2017).
+densities, or stays, or occasionally jumps to any value. So smooth regions borrow strength from each other and
+empty ones stay empty (Wong and Ma 2010; Ma 2017).
 
 The distribution of the true counts is exact. With m(x) the probability of the published values of a node's
 cells when it holds x records,
@@ -263,7 +264,7 @@ def slopes_within(share: FloatArray, width: FloatArray) -> FloatArray:
 
 
 class Together:
-    """Several trees and the number of all records; the trees' shares of it are uniform.
+    """Several trees and the total number of records, of which the trees' shares have a uniform prior.
 
     ``log_total`` is log P(n) at whole numbers of ``unit`` records from 0; None where n = ``total`` is public.
     """

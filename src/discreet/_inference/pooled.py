@@ -198,7 +198,7 @@ class Pooled(Estimates):
 
     @property
     def error(self) -> float:
-        """The standard error of the means that is due to computation, in the worst group."""
+        """The numerical standard error of the posterior means, in the worst group."""
         return 0.0
 
     @property
@@ -242,8 +242,8 @@ class Pooled(Estimates):
             headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups (hierarchical model)",
             name=f"Shares of {labels.outcome} within {len(labels.groups)} pooled groups",
             notes=(
-                "The groups' shares are taken as draws from one unknown distribution, whose concentration is "
-                "about "
+                "The groups' shares are modelled as draws from one unknown distribution, whose "
+                "concentration is about "
                 f"{median:.3g} (90 % interval {low:.3g} to {high:.3g}): the larger, the more alike they are.",
             ),
         )
@@ -268,13 +268,13 @@ def pool_groups(
     Parameters
     ----------
     groups : Groups
-        What is known of the true counts.
+        The likelihood of the true counts of each group.
     names, values : sequence, optional
         Names of the groups and of the values of the outcome; numbers if they are left out.
     given, outcome : str
         The columns that hold them.
     seed, sweeps : int
-        Of the sampler.
+        Seed and number of sweeps of the sampler.
 
     Returns
     -------
@@ -384,8 +384,8 @@ class PooledPairs(Pooled):
     def _grid(self) -> tuple[FloatArray, FloatArray]:
         """Return logit θ on a grid for each group, and the width of each point.
 
-        The grid is dense around the mean and sparser outwards (u = m + s·sinh t). s is the least deviation at
-        low, middle and high κ, and the grid reaches ten times the largest.
+        The grid is dense around the mean and sparser outwards (u = m + s·sinh t). s is the least standard
+        deviation at low, middle and high κ, and the grid reaches ten times the largest.
         """
         nodes, weight, _ = self._nodes
         order = np.argsort(nodes[:, 0])

@@ -89,8 +89,8 @@ class Published(Bridged):
         Returns
         -------
         Answer
-            The posterior. Where the total is not public it is integrated over, with the prior 1/total, and
-            is in ``total``.
+            The posterior. Where the total is not public it is integrated over, with the prior 1/total; its
+            posterior is ``total``.
         """
         alphas = as_prior(prior, len(self.values))
         if not _LEAST_AMOUNT <= min(alphas) <= max(alphas) <= 1e6:
@@ -117,8 +117,8 @@ class Published(Bridged):
         groups
             Names of the groups.
         sizes
-            Their public numbers of records, where those are known. Noise of sum zero is then within each
-            group, else over the whole table.
+            Their public numbers of records, where those are known. Noise that sums to zero then does so
+            within each group, otherwise over the whole table.
         seed
             Seed of the simulation.
 

@@ -242,7 +242,7 @@ class BinnedDistribution:
     def _pair(
         self, values: FloatArray, points: FloatArray, inverse: bool, rng: np.random.Generator
     ) -> FloatArray:
-        """Return draws of quantiles, or of shares at points, as they go together."""
+        """Return joint draws of quantiles, or of shares at points."""
         return values
 
     def quantiles(self, probs: npt.ArrayLike) -> Quantiles:

@@ -4,8 +4,8 @@ The model: a level is empty with an unknown probability 1 − π. Otherwise it h
 x^{−s}/Σ y^{−s}, where y runs up to the largest published count; x is not cut off there. Beforehand π is
 log-uniform from 1/(100 k) on, and the slope s is uniform from 0 to 3. Both are integrated out: a published
 count just above the threshold may be noise on an empty level, and the other counts determine how likely that
-is. The likelihood includes that the unpublished levels stayed below the threshold. Their records together are
-not inferred from this model, because they were counted with noise of their own.
+is. The likelihood includes that the unpublished levels stayed below the threshold. The number of records of
+all unpublished levels together is not inferred from this model: it was counted with noise of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DRAWN = 100
 
 
 def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
-    """Return the distribution of a number of records given itself with two-sided geometric noise."""
+    """Return the distribution of a number of records, given its sum with two-sided geometric noise."""
     share, ratio = (np.arange(nodes) + 0.5) / nodes, 1 + math.exp(-rate)
     below = np.ceil(np.log(share * ratio) / rate)
     noise = np.where(below < 0, below, np.ceil(-np.log((1 - share) * ratio) / rate) - 1)
@@ -57,7 +57,7 @@ def expected_halves(
 
 
 class _Levels(NamedTuple):
-    """For each noisy count: possible true counts, their probabilities, means and deviations."""
+    """For each noisy count: possible true counts, their probabilities, means and standard deviations."""
 
     values: FloatArray
     probability: FloatArray
@@ -88,8 +88,8 @@ class SparsePosterior:
 
     @property
     def total(self) -> RecordNumber:
-        """Draws of the number of all records; the sum of all but the least certain levels is drawn as
-        normal.
+        """Draws of the number of all records; the sum of all but the least certain levels is drawn from a
+        normal distribution.
         """
         rng, levels = np.random.default_rng(0), self._levels
         values = rng.permutation(self.everything_else.values)
@@ -111,7 +111,7 @@ class SparsePosterior:
         return np.append(self._levels.deviation[self._inverse], self.everything_else.std())
 
     def empty(self) -> FloatArray:
-        """The probability of each published level that it has no record at all."""
+        """For each published level, the probability that it has no record at all."""
         return np.asarray(self._levels.probability[self._inverse, 0])
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:

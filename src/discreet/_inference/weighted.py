@@ -25,11 +25,11 @@ _POOL, _TRIES, _TURNS = 4096, 512, 6
 
 @dataclass(frozen=True)
 class NoisyTotals:
-    """Noisy totals of cells and sums of their squares, in units of what one unit adds at most.
+    """Noisy totals of cells and sums of their squares, in multiples of the most that one unit can add.
 
-    ``squares`` holds the upper triangle of M, or its diagonal alone where nobody is in two cells. The scales
-    are deviations of Gaussian noise, or scales of Laplace noise. ``freedom``: degrees of freedom of the
-    variance, where they are known.
+    ``squares`` holds the upper triangle of M, or its diagonal alone where no unit is in two cells. The scales
+    are standard deviations of Gaussian noise, or scales of Laplace noise. ``freedom``: degrees of freedom of
+    the variance, where they are known.
     """
 
     totals: FloatArray
@@ -102,9 +102,7 @@ def _draw_apart(noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.ra
 def _draw_coupled(
     noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw Betas that are correlated as the sums of products say, or as in a Dirichlet if noise hides
-    these.
-    """
+    """Draw Betas with the correlations of the noisy products, or of a Dirichlet if noise hides these."""
     k, middle = p.shape[1], p.mean(axis=0)
     apart = np.eye(k) - middle[:, None]
     values, vectors = np.linalg.eigh(apart @ noisy.whole(noisy.squares) @ apart.T)
@@ -167,7 +165,7 @@ class WeightedDistribution(BinnedDistribution):
 def draw_positive(
     value: FloatArray, scale: float, gaussian: bool, tilt: float, chance: FloatArray
 ) -> FloatArray:
-    """Return the quantiles x ≥ 0 of density ∝ noise(value − x)·e^{−tilt·x} at uniform chances."""
+    """Return the quantiles x ≥ 0 of density ∝ noise(value − x)·e^{−tilt·x} at given probabilities."""
     if gaussian:
         middle = value - scale**2 * tilt
         far = ndtri_exp(np.log(1 - chance) + log_ndtr(middle / scale))
@@ -205,7 +203,8 @@ def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> Flo
 def _draw_variances(
     noisy: NoisyTotals, p: FloatArray, most: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw linearised variances from the noise within their bounds; prior: deviations are uniform."""
+    """Draw linearised variances from the noise within their bounds; prior: standard deviations are
+    uniform."""
     entries = len(noisy.squares)
     distribution = rng.normal if noisy.gaussian else rng.laplace
     pool = noisy.spread(distribution(0.0, noisy.square_scale, (_POOL, entries)))

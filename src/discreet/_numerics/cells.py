@@ -48,7 +48,7 @@ _FEW_CELLS = 16  # up to this many cells are transformed at all frequencies at o
 
 
 def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows that differ: where each is first, which of them each row is, and how often each occurs."""
+    """Return the first index of each distinct row, the distinct row of each row, and the frequencies."""
     order = np.lexsort(columns)
     new = np.append(True, np.any([np.diff(column[order]) != 0 for column in columns], axis=0))
     inverse = np.empty(len(order), dtype=np.int64)
@@ -92,7 +92,7 @@ def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: 
 
 @dataclass(frozen=True)
 class Cells:
-    """Distributions of true counts, and what was published of them, one entry a cell."""
+    """Distributions of true counts, and their published values, with one entry for each cell."""
 
     distribution: CountDistribution
     noise: Noise
@@ -288,7 +288,7 @@ class SumOfCells:
     def waves(self, period: IntArray) -> Iterator[tuple[Complex, npt.NDArray[np.bool_], Complex]]:
         """For t = 2πj/M, j = 1, 2, …: weight·e^{it(x − around)} at the nodes, and its sum in every cell.
 
-        Between them how far each row still counts: 1, or 0 where its M has no such j, or needs no more.
+        Between them the weight of each row: 1, or 0 where its M has no such j or its sum has converged.
         """
         sums = self.sums
         turn = np.exp(1j * np.repeat(2 * math.pi / period, self.width)[sums.local][:, None] * sums.away)
@@ -328,7 +328,7 @@ class SumOfCells:
     def transform(self, period: int) -> Complex:
         """The means e^{it(x − around)} of the cells of one row at t = 2πj/M, shape (j, cells).
 
-        Of few cells many j matter: there every whole number must be a node.
+        With few cells many j matter, and then every whole number must be a node.
         """
         if self.width > _FEW_CELLS or self.width * period > _MOST_FOLDED_COUNTS:
             return np.array([transforms[0] for _, _, transforms in self.waves(np.array([period]))])
@@ -364,7 +364,8 @@ class Constrained:
 
     @cached_property
     def _saddle(self) -> tuple[Cells, FloatArray, SumOfCells]:
-        """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, of which N is within a tenth of a deviation."""
+        """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, whose mean is within a tenth of a standard
+        deviation of N."""
         rows, width = len(self), len(self.times)
         cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), np.zeros(rows)
         listed = cells.all_terms(self.whole)
@@ -402,7 +403,7 @@ class Constrained:
 
     @cached_property
     def _convolve(self) -> list[Separable] | None:
-        """Each row by convolutions, where frequencies matter that wide panels do not resolve, or all do.
+        """Compute each row by convolutions, where wide panels do not resolve the frequencies that matter.
 
         A cell's characteristic function falls like 1/t² behind the kink of its noise, so the product of few
         cells carries weight at high frequencies: then every cell is listed at all whole numbers. With a dozen
@@ -520,11 +521,11 @@ class GivenTotal:
         self._distribution = Constrained(cells, times, n, whole=True)
 
     def under(self, prior: Sequence[float]) -> GivenTotal:
-        """The same under another prior."""
+        """Return the same distribution under another prior."""
         return GivenTotal(self._values, self._noise, prior, self.n)
 
     def with_total(self, n: int) -> GivenTotal:
-        """The same for another total."""
+        """Return the same distribution for another total."""
         return GivenTotal(self._values, self._noise, self.prior[self.inverse].tolist(), n)
 
     def check(self) -> None:
@@ -533,7 +534,7 @@ class GivenTotal:
 
     @cached_property
     def log_evidence(self) -> float:
-        """log P(z), up to what does not depend on the prior."""
+        """log P(z), up to a constant that does not depend on the prior."""
         prior = math.lgamma(self.strength) - math.lgamma(self.strength + self.n)
         return float(self._distribution.log_prob()[0]) + prior
 
@@ -548,7 +549,7 @@ class GivenTotal:
         return self._distribution.distributions()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
-        """The same for each level."""
+        """Return (start, p) for each level, as :meth:`distinct_marginals` does for distinct ones."""
         return [self.distinct_marginals[i] for i in self.inverse]
 
     def medians(self) -> FloatArray:

@@ -242,7 +242,7 @@ def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
 class Saddle:
     """Search for tilts ``s`` at which means that grow with s are near 0; beyond ±700 any will do.
 
-    Newton's method inside a bracket, until every mean is within a ``share`` of a deviation.
+    Newton's method inside a bracket, until every mean is within a ``share`` of its standard deviation.
     """
 
     def __init__(self, size: int, share: float) -> None:

@@ -3,7 +3,7 @@ binomial.
 
 Written as deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, −D(x, λ) − s(x) none.
 ``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``. Where P(x) itself is tiny, ratios
-P(x)/P(at) keep the digits that its logarithm has not.
+P(x)/P(at) keep the digits that its logarithm lacks.
 """
 
 from __future__ import annotations
@@ -155,13 +155,13 @@ class RisingDistribution(CountDistribution):
 
     @classmethod
     def of(cls, a: FloatArray, limit: float) -> RisingDistribution:
-        """Weights Γ(a+x)/(Γ(a)x!) up to a limit."""
+        """Return the weights Γ(a+x)/(Γ(a)x!) for x up to a limit."""
         zero = np.zeros_like(a)
         return cls(a, zero, np.full_like(a, limit), zero)
 
     @classmethod
     def negative_binomial(cls, mean: FloatArray, dispersion: FloatArray) -> RisingDistribution:
-        """Variance mean + mean²/dispersion."""
+        """Return negative binomial distributions with variance mean + mean²/dispersion."""
         with np.errstate(divide="ignore"):
             log_q = -np.log1p(dispersion / mean)
         return cls(

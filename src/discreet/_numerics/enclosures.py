@@ -1,8 +1,8 @@
 """Numbers with a proof: enclosures by ball arithmetic (Arb, through python-flint), rounded to the safe side.
 
 A function written with the balls of :func:`ball` returns a ball that contains the true value whatever the
-rounding on the way. :func:`enclose` asks for more bits until it is narrow enough to be useful; what leaves is
-the end of it that overstates a privacy loss.
+rounding on the way. :func:`enclose` increases the precision until the ball is narrow enough; callers use the
+end that overstates a privacy loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_BITS = 1 << 13
 
 
 def ball(value: Fraction | float) -> Ball:
-    """The number itself: a float stands for its exact binary value."""
+    """Return a number as a ball; a float stands for its exact binary value."""
     from flint import arb, fmpq
 
     fraction = Fraction(value)
@@ -29,9 +29,10 @@ def ball(value: Fraction | float) -> Ball:
 
 
 def enclose(compute: Callable[[], Ball], relative: float = 1e-12, absolute: float = 0.0) -> Ball:
-    """The value of ``compute`` in a ball of that relative (or absolute) radius; more bits until it is.
+    """Return the value of ``compute`` in a ball of this relative (or absolute) radius.
 
-    What cannot be told from zero with the most bits is returned as it is, a ball around zero.
+    Bits are added until the ball is that narrow. A value that cannot be told from zero with the most bits is
+    returned as a ball around zero.
     """
     from flint import ctx
 

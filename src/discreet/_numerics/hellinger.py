@@ -83,9 +83,9 @@ def gap_table(a: float, n: int) -> FloatArray:
 def candidate_distances(
     prior: tuple[float, ...], rows: IntArray, sources: IntArray | None = None
 ) -> FloatArray:
-    """Hellinger distances from the posteriors of ``given`` (all ``rows`` if None) to those of ``rows``.
+    """Hellinger distances from the posteriors of ``sources`` (all ``rows`` if None) to those of ``rows``.
 
-    Both hold counts; a vector may have any total.
+    Both hold vectors of counts, which may have different totals.
     """
     sources = rows if sources is None else sources
     distance: FloatArray = np.zeros((len(sources), len(rows)))

@@ -1,9 +1,8 @@
-"""Distributions of a published value given the true count: what was added, and what was done to it
-afterwards.
+"""Distributions of a published value given the true count: noise, and clamping or suppression afterwards.
 
-Every noise is written as log P(z | x) for real x between whole numbers too, smooth apart from the named
-breaks, so that sums over x can be taken by panels. ``scale`` is one number or one a cell, and each class says
-what it means: the scale b of Laplace-like noise (b = sensitivity/ε), the σ of Gaussian-like noise.
+Every noise is written as log P(z | x) for real x between whole numbers too, smooth except at the listed
+breaks, so that sums over x can be taken by panels. ``scale`` is one number or one for each cell, and each
+class says what it means: the scale b of Laplace-like noise (b = sensitivity/ε), the σ of Gaussian-like noise.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Noise(ABC):
     together: ClassVar[bool] = False
     """Whether the noise of the cells is constrained to sum to zero."""
     centre: ClassVar[float] = 0.0
-    """About which the noise is symmetric."""
+    """The point about which the noise is symmetric."""
 
     def __post_init__(self) -> None:
         try:
@@ -70,7 +69,7 @@ class Noise(ABC):
         """log P(z | x), a log-density where published values are continuous; log-concave in x."""
 
     def log_pmf(self, v: FloatArray) -> FloatArray:
-        """log P(v) of the noise itself: what 0 is published as."""
+        """log P(v) of the noise itself, which is what is published for a count of 0."""
         return self.log_prob(np.asarray(v, dtype=np.float64), np.zeros(1), self.scale)
 
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
@@ -95,12 +94,12 @@ class Noise(ABC):
         """The variance of the noise of each cell, before any clamping."""
 
     def log_normaliser(self, cells: int) -> float:
-        """The excess of log P of ``cells`` cells together: 0 where cells are independent."""
+        """The log of the constant that normalises ``cells`` cells jointly: 0 where cells are independent."""
         return 0.0
 
     @abstractmethod
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """Values as they would be published of true counts: for predictive checks, never for a release."""
+        """Draw published values given true counts: for predictive checks, never for a release."""
 
     def _shape(self, x: FloatArray | IntArray) -> tuple[int, ...]:
         return np.broadcast_shapes(x.shape, self.scale.shape)
@@ -364,7 +363,7 @@ def log_theta(scale: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Wrapped(Noise):
-    """Another noise, and what is not as in that."""
+    """A wrapper of another noise, which overrides what differs from it."""
 
     scale: Any = field(init=False)
     noise: Noise
@@ -386,10 +385,11 @@ class _Wrapped(Noise):
 
 @dataclass(frozen=True, eq=False)
 class Clamped(_Wrapped):
-    """Noise whose sum with the count was clamped: ``lower`` stands for it and all below, ``upper`` above.
+    """Noise whose sum with the count was clamped: ``lower`` stands for all values at or below it, ``upper``
+    for all at or above.
 
-    The same distribution describes suppression: a value that was withheld because it fell below t is one
-    clamped to ``lower`` = t − 1.
+    The same distribution describes suppression: a value that was withheld because it fell below t is treated
+    as clamped to ``lower`` = t − 1.
     """
 
     lower: float = 0.0
@@ -441,7 +441,7 @@ class Clamped(_Wrapped):
 
 @dataclass(frozen=True, eq=False)
 class PartiallyPublished(_Wrapped):
-    """Noise on the cells that were ``published``; nothing is said of the others."""
+    """Noise on the cells that were ``published``; the others have no published value."""
 
     published: Any
     name: ClassVar[str] = "partly published"

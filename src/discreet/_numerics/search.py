@@ -1,7 +1,8 @@
-"""The one search: where a condition that changes once stops holding, answered on the side where it was seen.
+"""Search for the last number at which a condition that changes only once is true.
 
-A calibration asks for the largest scale, the smallest ε, the first n. What is returned was tried and found to
-hold; where a fast, rough condition guides the search, the sure one has the last word (:func:`certain`).
+A calibration asks for the largest scale, the smallest ε, the first n. The condition was evaluated, and true,
+at the number that is returned. Where a fast approximate condition guides the search, a rigorous one confirms
+the result (:func:`certain`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 Number = TypeVar("Number", int, float, Fraction)
 
 RETREATS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-"""Relative steps back from a rough answer, tried in order until the condition is certain."""
+"""Relative steps back from an approximate answer, tried in order until the condition is confirmed."""
 
 
 def boundary(
@@ -26,7 +27,7 @@ def boundary(
     absolute: float = 0.0,
     steps: int = 4000,
 ) -> Number:
-    """The last value, from ``good`` towards ``bad``, at which ``holds`` was seen; ``good`` is taken to hold.
+    """Return the last value, from ``good`` towards ``bad``, at which ``holds`` was true; at ``good`` it is.
 
     Whole numbers are searched to the neighbour of the first that does not hold, others until the bracket is
     narrower than ``relative`` times its larger end, or ``absolute``, or has been halved ``steps`` times.
@@ -47,7 +48,7 @@ def boundary(
 
 
 def first_true(holds: Callable[[int], bool], start: int) -> int:
-    """The first whole number from which on a condition holds, looking near ``start`` first."""
+    """Return the first whole number from which on a condition is true, searching near ``start`` first."""
     good, bad, stride = start, start - 1, 1
     while holds(bad):
         good, bad, stride = bad, bad - stride, 2 * stride
@@ -59,7 +60,7 @@ def first_true(holds: Callable[[int], bool], start: int) -> int:
 def least(
     holds: Callable[[float], bool], *, start: float = 1.0, most: float = 1e9, relative: float = 1e-10
 ) -> float:
-    """The least number ≥ 0 at which a condition that stays true was seen; ∞ if it is above ``most``."""
+    """Return the least number ≥ 0 from which on a condition is true; ∞ if it is above ``most``."""
     if holds(0.0):
         return 0.0
     high = start
@@ -72,14 +73,14 @@ def least(
 
 
 def certain(sure: Callable[[Number], bool], values: Iterable[Number]) -> Number | None:
-    """The first of the values, the best one first, at which ``sure`` holds; None if it never does."""
+    """Return the first of the values, sorted best first, at which ``sure`` is true; None if there is none."""
     return next((value for value in values if sure(value)), None)
 
 
 def largest_scale(
     holds: Callable[[float], bool], *, most: float = 1.0, least: float = 2.0**-60, relative: float = 1e-9
 ) -> float:
-    """The largest scale in (0, most] at which a condition that small scales meet was seen; 0 if none does."""
+    """Return the largest scale in (0, most] that meets a condition met by small scales; 0 if none does."""
     low = most
     while not holds(low):
         low /= 2

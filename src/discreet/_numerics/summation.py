@@ -28,7 +28,7 @@ Terms = Callable[[FloatArray, IntArray], FloatArray]
 """f(x, which): log terms at x, of the problems numbered ``which`` (an array that broadcasts against x)."""
 
 TAIL = 42.0
-"""Nats below the largest term at which a window ends: e^{−42} = 6e-19."""
+"""A window ends where log-terms are this far (in nats) below the largest: e^{−42} = 6e-19."""
 
 _NODES_OF_A_PANEL = 16
 _MOST_PANELS = 24  # a range is cut into 12 to 24 panels of equal width
@@ -65,7 +65,7 @@ _X, _LOG_W = _tables()
 
 @dataclass(frozen=True)
 class Panels:
-    """Ranges of whole numbers, sorted by the problem that they belong to; every problem has one at least."""
+    """Ranges of whole numbers, sorted by the sum (problem) that they belong to; each has at least one."""
 
     problem: IntArray
     start: FloatArray
@@ -97,15 +97,15 @@ class Panels:
 
 @dataclass(frozen=True)
 class Sums:
-    """The log-terms of problems at the nodes of their panels, and what follows from them."""
+    """The log-terms of sums at the nodes of their panels, with totals, means and cumulants."""
 
     panels: Panels
     x: FloatArray
     """Nodes, shape (panels, 16)."""
     log_term: FloatArray
-    """At every node, with the logarithm of how many whole numbers it stands for."""
+    """Log-terms at the nodes, plus the logarithm of the number of whole numbers that a node represents."""
     around: FloatArray
-    """A whole number of each problem; tilts turn around it, and moments are about it."""
+    """A whole number for each problem, about which tilts and moments are taken."""
 
     @classmethod
     def of(cls, panels: Panels, x: FloatArray, log_term: FloatArray, around: FloatArray) -> Sums:
@@ -114,7 +114,7 @@ class Sums:
 
     @cached_property
     def local(self) -> IntArray:
-        """For each panel, the number of its problem among these."""
+        """For each panel, the index of its problem in this block."""
         return np.repeat(np.arange(len(self)), np.diff(np.append(self.panels.first, len(self.x))))
 
     def __len__(self) -> int:
@@ -147,7 +147,7 @@ class Sums:
         return self._normalise[1]
 
     def sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Over the nodes of each problem.
+        """Add up values over the nodes of each problem.
 
         Not by a product with ones: BLAS shares even a small one of complex numbers among threads, which on a
         busy machine takes a thousand times as long as the sum.
@@ -191,7 +191,7 @@ class Sums:
 
     @cached_property
     def _bounds(self) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """Where each problem begins among the nodes that are not padding, and which those are."""
+        """The index of each problem's first node among those that are not padding, and a mask of these."""
         real = np.isfinite(_LOG_W[self.panels.row])
         return np.append(0, np.cumsum(real.sum(axis=1)))[np.append(self.panels.first, len(real))], real
 
@@ -201,9 +201,9 @@ class Sums:
         return np.diff(self._bounds[0])
 
     def distributions(self, weight: FloatArray | None = None) -> list[FloatArray]:
-        """Where every whole number is a node: probabilities from the first on, of each problem.
+        """Return the probabilities of consecutive whole numbers of each problem, if all of them are nodes.
 
-        They are the weights of the nodes, or in proportion to what is given instead.
+        They are the weights of the nodes, or proportional to ``weight``.
         """
         begin, real = self._bounds
         mass = (self.weight if weight is None else weight)[real]
@@ -219,11 +219,11 @@ class Sums:
 
 
 def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) -> Panels:
-    """Panels that cover [edges[0], edges[-1]) of every problem and do not straddle an edge.
+    """Return panels that cover [edges[0], edges[-1]) of every problem and do not straddle an edge.
 
     Edges are non-decreasing whole numbers. With ``graded`` the panels grow from sixteen points away from
-    every edge, at most doubling: that resolves a pole just outside, and a decay of any speed. With ``whole``
-    every whole number is a node.
+    every edge, at most doubling: that resolves a singularity just outside, and a decay of any speed. With
+    ``whole`` every whole number is a node.
     """
     problems = len(edges[0])
     lows, highs = list(edges[:-1]), list(edges[1:])
@@ -277,7 +277,7 @@ def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) 
 
 
 def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
-    """One whole number for each problem, with probability proportional to its term."""
+    """Draw one whole number for each problem, with probability proportional to its term."""
     result = np.empty(len(panels.first))
     for problems, block in panels.blocks():
         x = block.nodes
@@ -292,7 +292,7 @@ def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
 
 
 def _within(terms: Terms, block: Panels, chosen: IntArray, rng: np.random.Generator) -> FloatArray:
-    """A whole number inside each chosen panel: halves of halves, then one of sixteen points."""
+    """Draw a whole number inside each chosen panel, by repeated halving, then among sixteen points."""
     problem, start, row = block.problem[chosen], block.start[chosen].copy(), block.row[chosen].copy()
     while np.any(wide := row > _NODES_OF_A_PANEL):
         half = row[wide] - 1

@@ -1,10 +1,10 @@
 """The exact distributions of :mod:`discreet._randomness.integers` for many cells at once, from blocks of
 entropy.
 
-A uniform real number is known by its first 64 bits, and is compared with numbers whose first 64 bits are in
-a table. Only where they agree is it unknown which is larger: then both are continued until they differ. So
-every comparison is decided between the real numbers themselves, and no output distribution is rounded
-anywhere. The bits of the tables come from enclosures. Proofs: ``proofs/samplers.md``.
+A uniform real number is drawn as 64 bits, and compared with numbers whose first 64 bits are in a table. If
+they agree, further bits of both are computed until they differ. So every comparison is decided between the
+real numbers themselves, and no output distribution is rounded anywhere. The bits of the tables come from
+enclosures. Proofs: ``proofs/samplers.md``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from discreet._randomness.integers import geometric as one_geometric
 IntArray = npt.NDArray[np.int64]
 WordArray = npt.NDArray[np.uint64]
 Value = Callable[[], Ball]
-"""A number in (0, 1], enclosed the better the more bits are worked with."""
+"""A function that encloses a number in (0, 1], more narrowly at a higher working precision."""
 
 _FEW = 24  # up to this many parts of a composition a loop over Python ints is faster than arrays
 _SMALLEST_RATE = Fraction(1, 2**36)  # below, noise may leave 64 bits: then one by one, in Python ints
@@ -112,7 +112,8 @@ def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
 
 
 def composition(total: int, parts: int, source: Source) -> IntArray:
-    """All ways to write ``total`` as an ordered sum of ``parts`` non-negative integers, equally likely."""
+    """Draw one of all ways to write ``total`` as an ordered sum of ``parts`` non-negative integers,
+    uniformly."""
     if parts <= _FEW or total > _LARGEST_SUM:
         kind = object if total > _LARGEST_SUM else np.int64
         return np.array(uniform_composition(total, parts, source), dtype=kind)

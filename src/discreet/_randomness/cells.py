@@ -19,12 +19,12 @@ class Uniform:
     """A uniform real number on (0, 1), of which as many bits are drawn as a decision needs."""
 
     def __init__(self, source: Source, first_bits: int | None = None, bits: int = 64) -> None:
-        """Start from its first ``bits`` bits: ``first_bits`` where they are drawn already."""
+        """Start with ``bits`` bits: ``first_bits`` if they have been drawn already."""
         self._source, self._bits = source, bits
         self._first_bits = source.below(1 << bits) if first_bits is None else first_bits
 
     def __float__(self) -> float:
-        """Return about where it lies; this decides nothing."""
+        """Return an approximation, which no decision depends on."""
         return (self._first_bits + 0.5) / float(1 << self._bits)
 
     def more(self) -> None:
@@ -77,7 +77,7 @@ class Uniform:
 def exact_cell(
     cdf: Callable[[Fraction], Ball], guess: Callable[[float], float], grid: Fraction, source: Source
 ) -> Fraction:
-    """The middle of the grid cell [j·grid, (j+1)·grid) that holds a draw with distribution function ``cdf``.
+    """Return the middle of the grid cell [j·grid, (j+1)·grid) of a draw with distribution function ``cdf``.
 
     Inversion of a uniform number U whose bits are drawn as they are needed: U is compared with enclosures of
     the distribution function at cell ends, with more bits until the comparison is certain, so that the output
@@ -104,7 +104,7 @@ def power_of_two(value: Fraction | float) -> Fraction:
 
 
 def normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
-    """The middle of the grid cell that holds a draw from N(centre, 1/precision); see :func:`exact_cell`."""
+    """Return the middle of the grid cell of a draw from N(centre, 1/precision); see :func:`exact_cell`."""
     approximate = NormalDist(float(centre), 1 / math.sqrt(precision))
 
     def cdf(theta: Fraction) -> Ball:

@@ -77,7 +77,7 @@ OS_ENTROPY = OSEntropy()
 
 
 def private_source(entropy: Any = None) -> OSEntropy:
-    """Return the source of a private draw: the operating system, never anything that could be replayed."""
+    """Return the source of a private draw: the operating system, never a seeded stream."""
     if entropy is None or type(entropy) is OSEntropy:
         return OS_ENTROPY
     raise NotPrivateError(

@@ -1,13 +1,13 @@
 """The rounded Gaussian on the integers, drawn exactly: P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ), σ² rational.
 
-S + v is S + N(0, σ²) rounded to the nearest integer, for an integer S: whatever differential privacy says of
-N(0, σ²) holds for it by post-processing, in any dimension and with no clause about floats.
+S + v is S + N(0, σ²) rounded to the nearest integer, for an integer S: every privacy guarantee of noise N(0,
+σ²) applies to it by post-processing, in any dimension and without assumptions about floats.
 
-A draw is a sign and the integer m with q(m + ½) < U ≤ q(m − ½), where q(x) = 2Φ(−x/σ) and U is uniform on
-(0, 1), of which as many bits are drawn as it takes. A double names a candidate m; that it is the right one is
-then seen from bounds on q (``_TAIL``), and where these do not decide, from enclosures by ball arithmetic with
-more bits of the same U. So the speed is that of doubles and the distribution is the formula. Proof:
-``proofs/regression.md``, *Rounded Gaussian*.
+A draw is a sign and the integer m with q(m + ½) < U ≤ q(m − ½), where q(x) = 2Φ(−x/σ) and U is uniform on (0,
+1), of which as many bits are drawn as it takes. Double precision gives a candidate m. Bounds on q (``_TAIL``)
+confirm it or, where they do not decide, enclosures by ball arithmetic with more bits of the same U. So it is
+as fast as doubles, and the distribution is exactly the formula. Proof: ``proofs/regression.md``, *Rounded
+Gaussian*.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BLOCK = 64
 
 
 def rounded_gaussian(variance: Fraction, source: Source) -> int:
-    """One draw; see :func:`rounded_gaussians`."""
+    """Draw one integer; see :func:`rounded_gaussians`."""
     return rounded_gaussians(variance, 1, source)[0]
 
 

@@ -1,12 +1,12 @@
-"""Exact draws from a distribution with density e^h on the line, h concave, on a grid.
+"""Exact draws, rounded to a grid, from a density e^h on the real line with h concave.
 
 Rejection from an envelope that is constant on intervals around the centre and exponential beyond. A concave h
 lies below its tangents, so on an interval with centre c and half width w it is at most h(c) + |h′(c)|w.
-Beyond the outermost interval, at whose ends h ≤ h(0) − t, it is at most h(0) − t·ρ at ρ times an end,
-because it is concave on the line from the centre. Weights are integers; a point is as many random bits as it
-takes, and whether it is kept is decided by enclosures: no floating-point number decides. The output is the
-cell of the grid that holds the point, exactly as if a real number had been drawn and rounded.
-Proof: ``proofs/posterior-sampling.md``.
+Beyond the outermost interval, at whose ends h ≤ h(0) − t, it is at most h(0) − t·ρ at ρ times an end, because
+it is concave on the line from the centre. Weights are integers, a point has as many random bits as needed,
+and enclosures decide whether it is kept, never floating-point numbers. The output is the cell of the grid
+that holds the point, exactly as if a real number had been drawn and rounded. Proof:
+``proofs/posterior-sampling.md``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ _FIRST_REACH = Fraction(8)
 _PIECES = 400
 
 Proposal: TypeAlias = Callable[[], tuple[Ball, Ball]]
-"""z and the density that it was drawn from, at the precision that is worked with: the same z every time."""
+"""Encloses z and the density that it was drawn from, at the current precision; z stays the same."""
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Where z is within ``half`` of ``centre``, a bound on e^h there, and the tangent that gives it."""
+    """The interval of z within ``half`` of ``centre``, a bound on e^h there, and the tangent that gives
+    it."""
 
     centre: Fraction
     half: Fraction
@@ -48,7 +49,7 @@ class _Piece:
 
     @property
     def excess(self) -> float:
-        """Return the approximate mass times the change of h."""
+        """Return the approximate mass of the piece times the change of h in it."""
         slope = 1.0 if self.tangent is None else abs(float(self.tangent[2]))
         width = float(self.half)
         return self.most * 2 * width * (slope * width + width**2 / 2)
@@ -120,7 +121,7 @@ class LogConcave:
         return best
 
     def _outermost(self, least: float) -> Fraction:
-        """Half the width of an interval at whose ends the density is at most ``least``."""
+        """Return half the width of an interval at whose ends the density is at most ``least``."""
         reach = _FIRST_REACH
         while reach < 2**14:
             ends = (self._with_better_bound(end, Fraction(0)) for end in (-reach, reach))
@@ -132,7 +133,8 @@ class LogConcave:
         )
 
     def _partition(self) -> list[_Piece]:
-        """Pieces, halved where their mass and the change of h in them are largest."""
+        """Return the pieces of the envelope, halved where their mass and the change of h in them are
+        largest."""
         whole = self._with_better_bound(Fraction(0), self._reach)
         heap: list[tuple[float, _Piece]] = [] if whole is None else [(0.0, whole)]
         while 0 < len(heap) < _PIECES:
@@ -145,7 +147,7 @@ class LogConcave:
         return [piece for _, piece in heap]
 
     def draw(self, grid: Fraction, source: Source) -> Fraction:
-        """The middle of the cell of the grid that holds a draw."""
+        """Draw from the distribution, and return the middle of the grid cell of the draw."""
         while True:
             number = bisect_right(self._totals, source.below(self._totals[-1]))
             inside = number < len(self._pieces)
@@ -166,7 +168,7 @@ class LogConcave:
         return ratio
 
     def _in_piece(self, piece: _Piece, source: Source) -> Proposal:
-        """z uniform in the piece, and its density."""
+        """Return z, uniform in the piece, and its density."""
         uniform = Uniform(source)
         density = 1 / (2 * piece.half)
         return lambda: (
@@ -175,7 +177,7 @@ class LogConcave:
         )
 
     def _beyond(self, source: Source) -> Proposal:
-        """ρ times an end, ρ − 1 exponential, and its density."""
+        """Return z beyond the outermost interval (ρ times an end, ρ − 1 exponential) and its density."""
         side, uniform = 2 * source.below(2) - 1, Uniform(source)
 
         def point() -> tuple[Ball, Ball]:

@@ -1,9 +1,9 @@
 """Exact draws by integer weights: one of very many candidates, or a composition, in integer arithmetic.
 
-Where weights are too many and too different in size for a list of integers, the weight of candidate r is
-the integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm;
+Where weights are too many and too different in size for a list of integers, the weight of candidate r is the
+integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm;
 whatever the logarithm, the integer is never zero. The draw itself compares integers only: it is exact for
-these weights, and what the logarithm's rounding costs is a statement about the weights.
+these weights, and the effect of rounding the logarithm is a bound on the weights alone.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class IntegerSeparable:
         return product
 
     def draw(self, source: Source) -> tuple[int, ...]:
-        """One composition with probability weight(b)/size exactly."""
+        """Draw a composition with probability weight(b)/size exactly."""
         return _descend(self._root, self.total, source)
 
     @cached_property
@@ -98,7 +98,7 @@ class IntegerSeparable:
 
 @dataclass(frozen=True)
 class _Tree:
-    """Polynomials of which each is the product of its two parts; those of single coordinates have none."""
+    """A binary tree of polynomials: each is the product of its two parts, except those of one coordinate."""
 
     low: int
     poly: Any
@@ -114,7 +114,7 @@ class _Tree:
 
 
 def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _Tree:
-    """All partial products in a balanced tree; of the root only one coefficient is ever asked."""
+    """Return all partial products in a balanced tree; only one coefficient of the root is computed."""
     from flint import fmpz_poly
 
     length = total - sum(low for low, _ in windows) + 1  # no partial sum exceeds its least value by more

@@ -25,7 +25,8 @@ _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals 
 
 
 class Frame(NamedTuple):
-    """A horizontal axis: its ticks, whether they are percentages, and where it begins, beside labels."""
+    """A horizontal axis: its ticks, whether they are percentages, and where it begins, to the right of the
+    labels."""
 
     ticks: tuple[float, ...]
     percent: bool
@@ -192,7 +193,7 @@ def _figure(marks: Sequence[str], height: float, label: str, caption: str, width
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Round numbers that enclose the range, four to eight of them."""
+    """Return four to eight round numbers that enclose the range."""
     span = max(most - least, 1e-9 * max(abs(least), abs(most), 1e-9))
     power = 10.0 ** math.floor(math.log10(span))
     size = next(power * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * part) <= 6)
@@ -249,9 +250,9 @@ def curve(
     floor: float | None = None,
     logarithmic: bool = False,
 ) -> str:
-    """Return a falling curve as SVG; ``marked`` is a position across, ``floor`` a lower bound.
+    """Return a falling curve as SVG; ``marked`` is an x to mark, ``floor`` a lower bound on y.
 
-    Heights that differ twentyfold get a logarithmic axis; otherwise most of the curve would be flat.
+    If heights differ by a factor of twenty or more, their axis is logarithmic.
     """
     left, right, top, bottom = 52.0, _RIGHT, 28.0, 216.0
     place: Callable[[float], float] = math.log10 if logarithmic else float

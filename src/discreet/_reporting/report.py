@@ -31,9 +31,8 @@ from discreet.questions.base import question_of
 
 _STYLE = Path(__file__).with_name("report.css")
 _NOISE = "noise"
-_FREE = """<p>Everything that is computed from these figures alone is as well protected as they are. Further
-releases about the same people are not free: their losses add up.</p>
-"""
+_FREE = """<p>Everything computed from these figures alone is as well protected as they are. Further
+releases about the same people are not free: their losses add up.</p>"""
 _STATED = ("id", "title", "kind", "epsilon", "delta")
 """Fields of a question that its heading and its guarantee state."""
 _STARTS = {
@@ -59,13 +58,13 @@ class Meaning:
     right: int
     """How often in 100 the attacker guesses right between two equally plausible versions, rounded up."""
     factor: float | None
-    """By how much odds can change; None where ε is not stated."""
+    """The factor by which odds can change; None where ε is not stated."""
     rest: str
     """What the attacker knows."""
 
     @property
     def sentence(self) -> str:
-        """The promise in plain words."""
+        """The guarantee in plain words."""
         return (
             f"Suppose an attacker knows {self.rest}, and considers two versions of the remaining data "
             "equally plausible. Without this release the attacker guesses right 50 times in 100; with it, "
@@ -74,7 +73,7 @@ class Meaning:
 
     @property
     def unlucky(self) -> str:
-        """Why the table of suspicions shows more than the sentence, which happens when δ is above 0."""
+        """Why the table of suspicions shows more than the sentence; empty unless δ is above 0."""
         if self.factor is None or 100 * self.factor / (1 + self.factor) <= self.right:
             return ""
         return (
@@ -84,9 +83,9 @@ class Meaning:
 
     @property
     def suspicions(self) -> tuple[tuple[float, float], ...]:
-        """Pairs of a probability before, and the largest possible one afterwards, rounded up as the sentence.
+        """Pairs of an attacker's probability before the release and the largest possible one after it.
 
-        From 10 % on to whole percents, below to tenths.
+        Probabilities are rounded up: from 10 % on to whole percents, below to tenths.
         """
         if self.factor is None:
             return ()
@@ -99,7 +98,7 @@ class Meaning:
 
 
 def meaning(guarantee: Guarantee) -> Meaning | None:
-    """Return the guarantee in plain figures; None without a guarantee, or where they take too long.
+    """Return the guarantee as an attacker's odds; None without a guarantee, or if computing them takes long.
 
     δ(0) is the total variation distance between neighbours, so the best guess between two equally likely
     records is right with probability (1 + δ(0))/2. It is rounded up, never in favour of the promise.
@@ -213,7 +212,7 @@ def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], 
 
 
 def heading_of(name: str, question: Mapping[str, Any], answer: Answer) -> str:
-    """Return the title of a question; without one what it asks about, in the words of the schema."""
+    """Return the title of a question; without one, what it asks about, with labels of the schema."""
     if "title" in question or "kind" not in question:
         return str(question.get("title", name))
     fields = ("columns", "column", "formula", "time", "parents")
@@ -231,7 +230,7 @@ def heading_of(name: str, question: Mapping[str, Any], answer: Answer) -> str:
 
 
 def _protection(answers: Sequence[Answer], account: Account | None) -> str:
-    """Return what all answers promise together, and the budget."""
+    """Return the guarantee of all answers together, and the budget."""
     parts = ['<div class="protected"><h2>How people are protected</h2>']
     if account is not None:
         spent = account.spent
@@ -260,7 +259,7 @@ def _protection(answers: Sequence[Answer], account: Account | None) -> str:
 
 
 def _together(answers: Sequence[Answer]) -> str:
-    """Return what several answers about the same people promise together, where they can be composed."""
+    """Return the joint guarantee of several answers about the same people, where they can be composed."""
     alarms = "".join(_promise(answer.guarantee) for answer in answers if not answer.is_private)
     if alarms:
         return alarms
@@ -273,7 +272,7 @@ def _together(answers: Sequence[Answer]) -> str:
 
 @dataclass(frozen=True)
 class _Result:
-    """An answer with its heading, what a page shows of it, and the question; all computed once."""
+    """An answer with its heading, the content of its page, and the question; all computed once."""
 
     heading: str
     answer: Answer
@@ -345,7 +344,7 @@ def proof_title(basis: str) -> str:
 
 
 def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the question by its fields; by its keys where it is of another version."""
+    """Return the question as pairs of field and value; of key and value if another version wrote it."""
     fields = {key: value for key, value in question.items() if key not in _STATED}
     if not fields:
         return []
@@ -359,7 +358,7 @@ def _question_text(question: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _findings(page: Page, shared: Sequence[str]) -> str:
-    """A drawing and a table, where no further table shows the same numbers; then its own notes."""
+    """Return a drawing, a table unless further tables show the same numbers, and the answer's own notes."""
     tables = []
     for extra in page.tables:
         caption = f"<p>{escape(extra.caption)}</p>" if extra.caption else ""

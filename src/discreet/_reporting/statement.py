@@ -1,7 +1,8 @@
-"""What a regulator asks of a study: a record for the public registry of deployments, and a page for review.
+"""Statements for a regulator about a study: a record for the public registry of deployments of differential
+privacy, and a page for review.
 
 Both are made from the document of a study. What the software cannot know is taken from ``about``, which a
-person writes; what nobody wrote is left out of the record and marked on the page.
+person writes. Missing answers are left out of the record and marked on the page.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _QUESTIONS = {
     "threats": "Which threats are out of scope?",
     "evidence": "Which evidence can a third party check?",
 }
-"""What is asked about a release along NIST SP 800-226 (2025), by the key that answers it in ``about``."""
+"""Questions about a release, following NIST SP 800-226 (2025), by the key of ``about`` that answers them."""
 _ALSO_IN = {
     "purpose": ("description", "intended_use"),
     "choice": ("justification",),
@@ -68,7 +69,7 @@ _ALSO_IN = {
 
 
 def check_about(about: Mapping[str, Any]) -> None:
-    """Refuse what a person wrote where it is no field of the registry, or has another type."""
+    """Refuse entries of ``about`` that are not fields of the registry, or have the wrong type."""
     review = about.get("review", {})
     if not isinstance(review, Mapping):
         raise InvalidInputError("about has review=..., which must be a table of questions and answers")
@@ -87,7 +88,7 @@ def check_about(about: Mapping[str, Any]) -> None:
 
 
 def problems(value: Any, schema: Mapping[str, Any], where: str = "record") -> Iterator[str]:
-    """Yield what is wrong with JSON values by the keywords of JSON Schema that the registry uses."""
+    """Yield the ways in which JSON values violate a schema, for the keywords that the registry uses."""
     kinds = schema.get("type", list(_TYPES))
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if isinstance(value, bool) or not any(isinstance(value, _TYPES[kind]) for kind in kinds):
@@ -115,7 +116,7 @@ def problems(value: Any, schema: Mapping[str, Any], where: str = "record") -> It
 
 
 def registry_record(result: StudyResult, about: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the record of a study, and the required fields that nobody filled."""
+    """Return the record of a study, and the names of the required fields that are empty."""
     check_about(about)
     filled = {**_known(result), **{name: value for name, value in about.items() if name != "review"}}
     deployment: dict[str, dict[str, Any]] = {}
@@ -161,7 +162,7 @@ def as_yaml(record: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _quoted(value: Any) -> str:
-    """Return a value as YAML, of which no character ends its line; a number in it has a point."""
+    """Return a value as YAML on one line; numbers have a decimal point."""
     text = json.dumps(value, ensure_ascii=not str(value).isprintable())
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
@@ -208,7 +209,7 @@ def _releases(result: StudyResult) -> list[tuple[str, str]]:
 
 
 def _together(result: StudyResult) -> str | None:
-    """Return what the exact curves of the answers give together at the δ of the budget, or at 10⁻⁶."""
+    """Return the joint guarantee by the answers' exact curves, at the δ of the budget or at 10⁻⁶."""
     delta = Fraction(1, 10**6) if result.account is None else result.account.cap.delta or Fraction(1, 10**6)
     try:
         epsilon = compose([a.guarantee for a in result.answers.values()]).quick_epsilon_at(float(delta))

@@ -1,8 +1,8 @@
-"""The release form: made from the fields that a question has, read back as that question within limits.
+"""The release form: built from the fields of a question, and read back as that question within limits.
 
 The fields follow from the text form of each parameter (:class:`discreet.questions._text.TextForm`) and from
-the columns of the schema; no kind of question is named here. Limits keep the studio's answers within
-seconds; the command line and Python have none.
+the columns of the schema; no kind of question is named here. Limits keep answers of the studio within
+seconds; the command line and Python have no such limits.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ OWN = ("source", "schema", "kind", "dataset", "label", "request")
 RESERVED = (*OWN, "n", "within", "of", "guess", "q", "csrf", "acknowledged")
 """Names of fields that pages add to those of a question."""
 MAX_LABEL, MAX_TEXT = 200, 4000
-"""Characters of the label, and of any field."""
+"""The most characters of the label, and of any field."""
 MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)
 MIN_PRIOR, MAX_PRIOR = 1e-3, 1e6
 MIN_DELTA = Fraction(1, 10**15)
 """The smallest δ·n."""
 MAX_CELLS = 200
-"""Combinations of the values of all columns that a question reads."""
+"""The most combinations of the values of all columns that a question reads."""
 MAX_COLUMNS, MAX_NUMBERS, MAX_WHOLE = 20, 100, 10**6
-"""Columns that a question names, numbers in one field, and a whole number."""
+"""The most columns that a question names and numbers in one field, and the largest whole number."""
 MAX_OPTION = {"draws": 100, "order": 10_000}
 MAX_RATIO = 1e12
 """The largest ratio of two numbers of a question; doubles do not resolve finer differences."""
 MAX_CHOSEN_LEVELS, MAX_CHOSEN_N = 20, 1_000_000
-"""For a mechanism that is chosen by name: up to here every one of them answers in seconds."""
+"""Limits within which every mechanism chosen by name answers in seconds."""
 FIRST_EPSILON, FIRST_DELTA = "0.5", "1e-6"
 
 
@@ -63,7 +63,7 @@ def kinds() -> dict[str, type[Question]]:
 
 
 def written(cls: type[Question]) -> list[Parameter]:
-    """Return the parameters that a form has, those of this kind of question first."""
+    """Return the parameters that a form shows, those of this kind of question first."""
     particular = vars(cls).get("__annotations__", {})
     return sorted(
         (parameter for parameter in cls.parameters() if not parameter.python),
@@ -72,7 +72,7 @@ def written(cls: type[Question]) -> list[Parameter]:
 
 
 def slot(name: str) -> str:
-    """Return the name of a parameter in a form, changed where the form has a field of that name."""
+    """Return the name of a parameter's field, changed if the form has another field of that name."""
     return f"{name}_" if name in RESERVED else name
 
 
@@ -94,7 +94,7 @@ def first_texts(kind: str, schema: Schema) -> Mapping[str, str] | None:
 
 
 def _places(subject: Parameter | None, names: Sequence[str]) -> Iterator[str]:
-    """Yield what the field of columns may hold, in its notation."""
+    """Yield the possible texts of the field that names columns."""
     if subject is None:
         yield ""
     elif subject.form.name == "domains":
@@ -135,7 +135,7 @@ class Input:
     """How a name of a column is put here: as the ``name``, to other ``names``, into a ``formula``, or as the
     beginning of one of the ``lines``."""
     rare: bool = False
-    """Optional, and without an example: it stands apart."""
+    """Whether it is optional and has no example, and is shown apart."""
 
     @classmethod
     def from_parameter(cls, parameter: Parameter, value: str, required: bool) -> Self:
@@ -281,7 +281,7 @@ class ReleaseForm:
             return check_question(self.question, self.declared_schema)
 
     def plan(self) -> dict[str, Any]:
-        """What is asked, as a ledger stores it."""
+        """The plan of the question, as a ledger stores it."""
         return self.question.plan(self.declared_schema)
 
     @contextmanager

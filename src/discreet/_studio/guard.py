@@ -23,7 +23,7 @@ from discreet._interop import reproductions
 
 MEGABYTE = 1_000_000
 FORM_LIMIT = 200_000
-"""Bytes of a form without a file."""
+"""The most bytes of a form without a file."""
 MULTIPART_OVERHEAD = 20_000
 UPLOAD = "/release/upload"
 SAFE = {"GET", "HEAD"}
@@ -45,11 +45,12 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class StudioSettings:
-    """The settings of one running studio, all of them decided before the first request.
+    """The settings of one running studio, fixed before the first request.
 
     ``ledger``: the address of the ledger that releases are charged to, or None. ``data``: a folder whose
     files and tables may be chosen. ``port``: the one that browsers use, since Host and Origin are compared
-    with it. ``token``: the secret of the printed address. ``gallery``: that of the package of reproductions.
+    with it. ``token``: the secret in the printed address. ``gallery``: the folder of reproduced figures, or
+    None.
     """
 
     port: int
@@ -61,7 +62,7 @@ class StudioSettings:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The allowed values of the Host header; an attacker may point other names at this machine."""
+        """The allowed values of the Host header: an attacker may make other names resolve to this machine."""
         return f"127.0.0.1:{self.port}", f"localhost:{self.port}"
 
     @property
@@ -70,12 +71,12 @@ class StudioSettings:
 
     @property
     def address(self) -> str:
-        """The one address to open."""
+        """The address that opens the studio."""
         return f"{self.origins[0]}/?token={self.token}"
 
 
 class Refused(Exception):
-    """A request that is not answered; the text is for the page and quotes nothing of the request."""
+    """A refused request; its text is for the page and quotes nothing of the request."""
 
     def __init__(self, status: int, title: str, text: str) -> None:
         super().__init__(text)
@@ -104,7 +105,8 @@ class Sessions:
         self._ticket: bytes | None = None
 
     def ticket(self) -> str:
-        """A token that opens one session: command lines of browsers are seen by everybody on the machine."""
+        """A token that opens one session, because all users of the machine can see a browser's command
+        line."""
         text = secrets.token_urlsafe(32)
         self._ticket = text.encode()
         return text
@@ -124,7 +126,7 @@ class Sessions:
         return name
 
     def of(self, request: Request) -> str | None:
-        """Return the session of a request; all names are compared, each in constant time."""
+        """Return the session of a request; it is compared with all sessions, each in constant time."""
         shown = request.cookies.get(self.cookie, "").encode()
         sessions = [name for name in list(self._known) if hmac.compare_digest(shown, name.encode())]
         return sessions[0] if sessions else None
@@ -238,7 +240,7 @@ class Guard:
             raise Refused(
                 403,
                 "Wrong token",
-                "This address is incomplete or of an earlier studio. Use the one that was printed last.",
+                "This address is incomplete or from an earlier studio. Use the one that was printed last.",
             )
         rest = urlencode([(name, value) for name, value in pairs if name != "token"])
         # The path is ours again, so "//elsewhere" must not become the address of another host.
@@ -261,7 +263,7 @@ class Guard:
 
 
 class _Limited:
-    """A body that is counted while it arrives, so that nothing larger is ever held."""
+    """A request body whose bytes are counted as they arrive, so that memory stays bounded."""
 
     def __init__(self, receive: Receive, limit: int, refusal: Refused) -> None:
         self.receive, self.limit, self.refusal = receive, limit, refusal
@@ -274,7 +276,8 @@ class _Limited:
         return message
 
     async def drain(self) -> None:
-        """Reads on and forgets, within reason: a browser shows our answer only when its upload has ended."""
+        """Read and discard the rest, up to a limit: a browser shows our answer only when its upload has
+        ended."""
         while not self.done and self.seen <= 4 * self.limit + FORM_LIMIT:
             await self._next()
 

@@ -23,12 +23,12 @@ from discreet.questions._asking import BoundQuestion, cautions
 
 MAX_KEPT, MAX_SHOWN = 200, 20
 MAX_READ = 8
-"""Requests whose data are kept as they were read for the price, until they are released."""
+"""The number of requests whose data are kept between price and release."""
 _DIGITS = 8
 
 
 def new_request(source: str) -> str:
-    """Return a fresh id for one form; it ends with a mark of the file, which the plan does not name."""
+    """Return a new id for one form; it ends with a digest of the file, which the plan does not name."""
     return f"studio-{secrets.token_hex(16)}-{_mark(source)}"
 
 
@@ -97,7 +97,7 @@ def _plan(form: ReleaseForm) -> str:
 
 
 class Releases:
-    """The place where releases are priced and made; data read for the price are kept for the release."""
+    """Prices and makes releases; data read for the price are kept for the release."""
 
     def __init__(self, ledger: Ledger | None, sources: Sources) -> None:
         self.ledger, self.sources = ledger, sources
@@ -155,7 +155,7 @@ class Releases:
             return answer
 
     def _read(self, form: ReleaseForm) -> BoundQuestion:
-        """Return the question bound to the data, which are read and have the declared size."""
+        """Return the question bound to the data, after reading them and checking their size."""
         with form.fields_named(), open_source(self.sources.find(form.source)) as data:
             bound = BoundQuestion(form.question, form.declared_schema, data)
             declared = bound.request.declared_size
@@ -223,7 +223,7 @@ class Releases:
 
 
 def _keep(cache: OrderedDict[str, Any], newest: str, most: int) -> None:
-    """Forget the oldest entries beyond a number."""
+    """Mark an entry as the newest, and drop the oldest ones beyond ``most``."""
     cache.move_to_end(newest)
     while len(cache) > most:
         cache.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The schemas of a studio: declared on its page, kept while it runs, the last one of each source of data.
+"""The schemas of a studio: declared on its page and kept while it runs, with the last one for each file.
 
 An address names a schema by a digest of its text, so that a price and its release are under the same one.
 """
@@ -18,18 +18,18 @@ from discreet.questions._text import number_text, words
 from discreet.schema import OWN_BIN, PUBLIC, Column, Number, Schema, Weight
 
 MAX_SCHEMA_TEXT = 50_000
-"""Characters of a schema; compared before it is parsed."""
+"""The most characters of a schema; checked before it is parsed."""
 MAX_DOTS = 2000
-"""In one line: the parser takes the square of the parts of a dotted key."""
+"""The most dots in one line: parsing time grows with the square of the parts of a dotted key."""
 MAX_DECLARED, MAX_VALUES, MAX_BINS = 200, 1000, 100
-"""Columns of a schema, values of one of them, and bins of a number."""
+"""The most columns of a schema, values of a column, and bins of a number."""
 MAX_NAME = 200
-"""Characters of the name of a column, of a value and of a label."""
+"""The most characters of the name of a column, of a value and of a label."""
 MAX_N, MAX_PER_PERSON = 10**12, 1000
 LARGEST_NUMBER, SMALLEST = 1e15, 1e-9
 """The largest and, except for 0, the smallest number of a schema or question, in absolute value."""
 MAX_KEPT = 300
-"""Schemas that a studio keeps; those used last."""
+"""The number of schemas that a studio keeps, those used last."""
 MAX_LISTED, _SHOWN_VALUES = 20, 12
 
 EXAMPLE = """\
@@ -46,7 +46,7 @@ region = {values = ["north", "south"], public = true}
 
 
 class ColumnRow(NamedTuple):
-    """What is declared about a column, for a reader."""
+    """The declaration of a column, as displayed."""
 
     name: str
     kind: str
@@ -66,16 +66,16 @@ class KeptSchema:
 
     @property
     def title(self) -> str:
-        """Its name, and what distinguishes it from others of the same name."""
+        """Its name, with a suffix if other schemas have the same name."""
         count = len(self.schema.columns)
         return f"{self.name} ({count} {'column' if count == 1 else 'columns'}, {size_text(self.schema)})"
 
     def rows(self) -> list[ColumnRow]:
-        """Every column."""
+        """The declarations of all columns, as displayed."""
         return [describe_column(name, column) for name, column in self.schema]
 
     def facts(self) -> list[tuple[str, str]]:
-        """What holds for all records."""
+        """Facts about all records, as pairs of name and text."""
         schema = self.schema
         facts = [
             ("Number of records", size_text(schema)),

@@ -87,7 +87,8 @@ class Studio:
         fragment: str = "",
         **context: Any,
     ) -> HTMLResponse:
-        """Return a page that shows its own problem; ``make`` fills in the context and returns the address."""
+        """Return a page, with its error if ``make`` fails; ``make`` fills in the context and returns the
+        address."""
         alone, where, status, context["problem"] = bool(fragment) and is_fragment(request), "", 200, None
         try:
             where = make(context)
@@ -100,7 +101,7 @@ class Studio:
         return response
 
     async def sent(self, request: Request, max_fields: int) -> dict[str, str]:
-        """The texts of a form that this session was given."""
+        """Return the fields of a form, after checking that it belongs to this session."""
         async with request.form(max_files=0, max_fields=max_fields) as form:
             texts = {name: value for name, value in form.items() if isinstance(value, str)}
         self.sessions.check_csrf(request.scope["session"], texts.get("csrf", ""))
@@ -152,7 +153,7 @@ PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
 
 
 class Problem(NamedTuple):
-    """What is wrong, for a page; ``field`` is the field of the form at fault, where that is known."""
+    """An error as a page shows it; ``field`` is the field of the form at fault, where that is known."""
 
     status: int
     title: str

@@ -1,7 +1,7 @@
-"""The data that a release may open: uploads, and what lies in the folder of ``--data``.
+"""The data that a release may open: uploads, and files in the folder of ``--data``.
 
 A client names a source by an identifier that the server made. No path, and no part of one, comes from a
-client: the name of an uploaded file is shown, its ending decides how it is read, and that is all.
+client: the name of an uploaded file is only shown, and its ending decides how it is read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ DATABASES = (".duckdb", ".ddb")
 """Endings of DuckDB files, whose tables can be chosen."""
 MAX_FILES = 500
 MAX_VISITED = 20_000
-"""Files and folders below the folder that are looked at; a listing must not take minutes."""
+"""The most files and folders that are listed, so that a listing does not take minutes."""
 MAX_UPLOADS = 20
 MAX_NAME, MAX_LISTED = 200, 200
-"""Characters of the name of a column, and columns of a file, that a template of a schema lists."""
+"""The most characters of a column's name, and the most columns, in a template of a schema."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 def _try_lock(file: BinaryIO) -> bool:
-    """Lock a file that nobody holds; return False where the system has no such locks."""
+    """Lock a file unless another process has locked it; return whether this process holds the lock."""
     try:
         import fcntl
 
@@ -191,7 +191,7 @@ def _duckdb(path: Path) -> Iterator[Any]:
 
 
 MAX_HEADER, MAX_COLUMNS = 1_000_000, 5_000
-"""Bytes and fields of the first line of a CSV file; more would be minutes of work, and is no table."""
+"""The most bytes and fields in the first line of a CSV file; more would take minutes to read."""
 
 
 def _check_header(source: DataSource) -> None:

@@ -46,7 +46,7 @@ class ConditionalRelease(Answer):
     releases : tuple of Release or None
         One release for each group; None for a group without records, whose posterior is the prior.
     guarantee : Guarantee
-        What protects all groups together.
+        The guarantee of all groups together.
 
     Examples
     --------
@@ -83,9 +83,9 @@ class ConditionalRelease(Answer):
     ) -> Pooled | PooledEstimates:
         """Return the shares of all groups under a hierarchical model; this costs no further privacy.
 
-        The shares of the groups are draws from one Dirichlet distribution, whose parameters are integrated
-        out; with covariates, the share of one value is a draw from a normal distribution around a line. A
-        group without records has the posterior of a new group.
+        The shares of the groups are modelled as draws from one Dirichlet distribution, whose parameters are
+        integrated out; with covariates, the share of one value is a draw from a normal distribution around a
+        line. A group without records has the posterior of a new group.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class ConditionalRelease(Answer):
         return self._shares.ratio(value, between)
 
     def differences(self, level: float = 0.95) -> Table:
-        """Return a table of how the other groups differ from the first, in percentage points.
+        """Return the differences of all other groups from the first, in percentage points, as a table.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class ConditionalRelease(Answer):
 
     @property
     def plug_in(self) -> dict[Any, Any]:
-        """The posterior of each group with the released counts taken as exact: too narrow, for comparison."""
+        """The posterior of each group if released counts were exact: too narrow, for comparison only."""
         prior = dirichlet(self._first.prior)
         return {
             group: prior if release is None else release.plug_in
@@ -368,7 +368,7 @@ class ConditionalRelease(Answer):
         empty = [
             str(group) for group, release in zip(self.groups, self.releases, strict=True) if release is None
         ]
-        note = (f"No records, so that the posterior is the prior: {', '.join(empty)}.",) if empty else ()
+        note = (f"No records, so the posterior is the prior: {', '.join(empty)}.",) if empty else ()
         if not self._nonempty:
             return note
         return (self._first.notes[0], *note)
@@ -416,7 +416,7 @@ class ConditionalRelease(Answer):
         hidden = self.guarantee.relation is Relation.ADD_REMOVE
         if self.guarantee.is_private and (self.sizes is None) is not hidden:
             raise ValueError(
-                "it claims a relation under which sizes of groups are private, or publishes none"
+                "its relation contradicts its group sizes: they are private under the one, or not published"
             )
 
     def cost(self) -> Guarantee:

@@ -32,13 +32,13 @@ from discreet.privacy.composition import compose
 from discreet.privacy.guarantee import Guarantee
 
 NETWORKS_DRAWN = 2000
-"""Posterior draws of the network, where no other number is asked for."""
+"""The default number of posterior draws of the network."""
 _MAX_PRINTED_CELLS = 60  # cells of the largest conditional table that is printed
 _READING = (
     "A network states how each column depends on its parents, given which it is independent of the columns "
-    "before it. Shares are computed in many networks drawn from the posterior, and the interval holds 95 % "
-    "of the results. It takes the arrows as given: where they are wrong, shares of columns far apart may be "
-    "wrong by more than the interval says."
+    "before it. Shares are computed in many networks drawn from the posterior, and the interval contains 95 "
+    "% of the results. The arrows are assumed to be right: if they are wrong, shares of columns that are far "
+    "apart may be off by more than the interval shows."
 )
 
 
@@ -72,7 +72,7 @@ class NetworkRelease(Answer):
     releases : tuple of Release
         The tables of columns with their parents, each with its part of ε.
     guarantee : Guarantee
-        What protects all tables together.
+        The guarantee of all tables together.
 
     Examples
     --------
@@ -316,7 +316,7 @@ class NetworkRelease(Answer):
         return Quantity(drawn.reshape(len(drawn), -1), tuple(product(*axes)))
 
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
-        """Draw synthetic records; none belongs to a person.
+        """Draw synthetic records, which belong to no real person.
 
         An analysis repeated for each value of the column ``draw`` shows how much of its result is noise.
 
@@ -332,7 +332,7 @@ class NetworkRelease(Answer):
         Returns
         -------
         pandas.DataFrame
-            With a column ``draw`` where there are several networks.
+            The records, with a column ``draw`` if there are several networks.
 
         Examples
         --------
@@ -413,7 +413,7 @@ class NetworkRelease(Answer):
         return tuple(dict.fromkeys(text for release in self.releases for text in release.warnings))
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the graph to draw, with the shares of every column."""
+        """Return the graph, with the shares of every column, as a figure."""
         graph = tuple(tuple((name, self.parents[name]) for name in layer) for layer in layers(self.parents))
         return Figure(self.words().name, tuple(rows), graph=graph)
 

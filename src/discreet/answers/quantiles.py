@@ -23,8 +23,8 @@ from discreet.answers.weighted import Weighted
 from discreet.privacy.guarantee import Guarantee
 
 _READING = (
-    "A quantile is the smallest value up to which the stated share of the population lies, among values as "
-    "they are recorded, clipped to the declared bounds."
+    "A quantile is the smallest value at or below which the stated share of the population lies. Values are "
+    "as recorded, and clipped to the declared bounds."
 )
 _FACTS = ("Records", "Mechanism", "Weights", "Strata", "Clusters")
 _MAX_GROUPS_BESIDE = 4
@@ -49,7 +49,7 @@ class QuantileAnswer(Answer):
     counted : Release, ConditionalRelease or Weighted
         The noisy counts, of all records or by group; with survey weights the noisy totals.
     guarantee : Guarantee
-        What protects the counts.
+        The guarantee of the counts.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class QuantileAnswer(Answer):
         return (beside(self.column, self.rows(), groups, "Quantiles, with 95 % intervals"),)
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the quantiles to draw; with groups, all groups for one probability, then for the next."""
+        """Return the quantiles as a figure; with groups, one probability after the other."""
         groups = list(self._distributions)
         return Figure(self.words().name, by_outcome(rows, groups) if len(groups) > 1 else tuple(rows))
 

@@ -1,4 +1,4 @@
-"""A release: what may be published, and nothing else."""
+"""The release of proportions: the posterior, its guarantee and the public parameters."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from discreet.distributions.quantity import Quantity
     from discreet.regression._pooled import Covariates, PooledEstimates
 
-_PLUG_IN_NOTE = "The intervals take the released counts as if they were exact: they leave out the noise."
+_PLUG_IN_NOTE = "The intervals treat the released counts as exact: they leave out the noise."
 _NOISE_WARNING = "the noise is about as large as the data: this posterior says little beyond the prior"
 _INFERRED_PRIOR = (
-    "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from what was "
-    "released (the plug-in posterior takes 1)"
+    "symmetric, with one unknown parameter for all levels between {:g} and {:g}, inferred from the released "
+    "counts (the plug-in posterior uses 1)"
 )
 _ANSWERED_NOTE = (
     "The number of records that have a value is private. The release puts it at about {:,.0f}, and between "
@@ -85,7 +85,7 @@ class Release(Bridged, Answer):
     output : Output
         The released counts, and the noisy counts before decoding where the mechanism publishes them.
     guarantee : Guarantee
-        What protects the release.
+        The guarantee of the release.
 
     Examples
     --------
@@ -111,13 +111,13 @@ class Release(Bridged, Answer):
     guarantee: Guarantee
     other: Any = None
     missing: Any = None
-    """The levels that also hold undeclared and missing values, where such were mapped."""
+    """The levels to which undeclared and missing values were mapped, if any."""
     axes: Mapping[str, Sequence[Any]] | None = None
     """For a table of several columns, the levels of each; ``levels`` are its cells, the last axis fastest."""
     total_prior: tuple[float, float] | None = None
     """If the number of records is private, the declared range in which it is expected, if any."""
     strength: tuple[float, float] | None = None
-    """The range of the one unknown parameter of a symmetric prior, where that is inferred too."""
+    """The range of the one unknown parameter of a symmetric prior, if it is inferred."""
     column: str | None = None
     """The column that was counted, where it has a name."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -331,7 +331,7 @@ class Release(Bridged, Answer):
         )
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the densities to draw; where noise cannot be accounted for, as if there were none."""
+        """Return the densities as a figure; if the noise cannot be accounted for, as if there were none."""
         posterior = self.posterior_or_none()
         if self.axes is not None and len(self.axes) == 2 and posterior is not None:
             return self._figure_within(level)
@@ -533,7 +533,7 @@ class Release(Bridged, Answer):
         return BinnedDistribution(bins, np.delete(values, others), apart=values[others].tolist(), **known)
 
     def noisy_cells(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the noisy counts of all cells, those of no level included, and what is known of them.
+        """Return the noisy counts of all cells, including those without a level, and their public parameters.
 
         Returns
         -------
@@ -580,7 +580,7 @@ class Release(Bridged, Answer):
 
     @cached_property
     def _kept_joint(self) -> dict[tuple[int, int | None], JointDraws]:
-        """The last joint draws, by size and seed."""
+        """A cache of the last joint draws, by size and seed."""
         return {}
 
     def pool(
@@ -598,7 +598,7 @@ class Release(Bridged, Answer):
         Parameters
         ----------
         outcome : str
-            The column whose shares are asked for.
+            The column whose shares are returned.
         given : str
             The column of the groups.
         covariates : mapping, optional
@@ -658,7 +658,7 @@ class Release(Bridged, Answer):
         Parameters
         ----------
         outcome : str
-            The column whose shares are asked for.
+            The column whose shares are returned.
         given : str, optional
             The column of the groups; by default all records together.
         size : int
@@ -808,14 +808,14 @@ def publish(
     column: str | None = None,
     strength: LogUniform | None = None,
 ) -> Release:
-    """Return the release of what ``mechanism.run`` returned.
+    """Return a release made from the output of ``mechanism.run``.
 
     Parameters
     ----------
     mechanism : Mechanism
         The mechanism.
     output : Output
-        Its counts.
+        The counts that the mechanism returned.
     domain : Domain
         The values that were counted.
     guarantee : Guarantee, optional

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EVERYTHING_ELSE, ALL_RECORDS = "everything else", "all records"
 _FALSE_LEVELS_NOTE = (
-    "If levels are few and about equally large, an empty one that stands out by chance is taken for one of "
+    "If levels are few and about equally large, an empty one that stands out by chance looks like one of "
     "them, and the interval of all records covers less often than stated; a smaller expected_false, such as "
     "0.01, avoids that."
 )
@@ -96,9 +96,9 @@ class Discovered(Selected):
     format: ClassVar[str] = "discreet/discovered"
 
     counts: Mapping[str, int]
-    """Noisy counts by level, all above the threshold."""
+    """The noisy count of each level, all above the threshold."""
     selection: Discovery
-    """By which noise, cut off where, they were selected."""
+    """The mechanism that selected them, with its noise and threshold."""
     guarantee: Guarantee
     column: str | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: VERSIONS)
@@ -167,13 +167,13 @@ class Discovered(Selected):
                 ("Missing values", "left out"),
             ),
             notes=(
-                "Names of levels are data. With a probability of at most δ the name of a level that a single "
-                "record has is published: choose δ as you would the probability of such an accident.",
+                "Names of levels are data. The name of a level that only one record has is published with a "
+                "probability of at most δ: choose δ as the probability of such an accident that you accept.",
                 "Other levels may exist; how many, and with how many records, is not known.",
             ),
             reading=(
-                "The number of records of a level is inferred from its noisy count, under a prior that takes "
-                "all numbers to be equally likely.",
+                "The number of records of a level is inferred from its noisy count, under a prior by which "
+                "all numbers are equally likely.",
             ),
         )
 
@@ -226,7 +226,7 @@ class SparseRelease(Selected):
     k: int
     """How many levels were declared."""
     epsilon: Fraction
-    """By which the noise was made."""
+    """The mechanism that made the noise."""
     guarantee: Guarantee
     expected_false: Fraction = Fraction(1)
     column: str | None = None

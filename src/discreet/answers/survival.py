@@ -66,7 +66,7 @@ class SurvivalAnswer(Answer):
     counted : Release
         The noisy counts of the cells: group, time bin, censored or event.
     guarantee : Guarantee
-        What protects the counts.
+        The guarantee of the counts.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class SurvivalAnswer(Answer):
         return rows_of(names, curves.mean(axis=0), curves.std(axis=0), low, high, share=True)
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the curves to draw, with pointwise intervals."""
+        """Return the curves as a figure, with pointwise intervals."""
         draws = self._usual
         parts = (draws.curves.mean(axis=0), *draws.interval(draws.curves, level))
         x = (self.edges[0], *self.times)
@@ -138,12 +138,12 @@ class SurvivalAnswer(Answer):
         return self._rows_between(*self._usual.interval(self._usual.curves, level))
 
     def band(self, level: float = 0.95) -> list[Row]:
-        """Return the same rows with bands that hold the whole curve of a group with this probability.
+        """Return rows with simultaneous bands, each of which contains the whole curve of its group.
 
         Parameters
         ----------
         level : float
-            The probability that a band holds the whole curve.
+            The probability that a band contains the whole curve.
 
         Returns
         -------
@@ -250,7 +250,7 @@ class SurvivalAnswer(Answer):
         return self._compare(self._usual.curves[..., place[0]], names, level)
 
     def _compare(self, drawn: FloatArray, names: list[str], level: float) -> list[Row]:
-        """Return rows of draws of each group, and of what each has more than the first."""
+        """Return rows for the draws of each group, then for the differences from the first group."""
         names = names + [f"{name} − {names[0]}" for name in names[1:]]
         drawn = np.concatenate([drawn, drawn[:, 1:] - drawn[:, :1]], axis=1)
         return rows_of(names, drawn.mean(axis=0), drawn.std(axis=0), *self._usual.interval(drawn, level))

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 BASIS = "exact integer noise on weighted sums over a grid (proofs/weights.md)"
 MOST_CELLS = {True: 200, False: 30}
-"""Cells of a group: where squares alone are released, and where products of pairs are."""
+"""The most cells of a group: where squares alone are released (True), and where products are (False)."""
 _SQUARES = {False: Fraction(1, 5), True: Fraction(1, 3)}
 _EXTRA = Fraction(1, 20)
-"""Parts of the privacy budget: of the squares together, without and with strata, and of each further sum. The
-totals have the rest."""
+"""Parts of the privacy budget: of all squares, without and with strata, and of each further sum. The totals
+get the rest."""
 _HIDDEN = 3
-"""Standard deviations of the noise: shares that are no farther from 0 or 1 may be these."""
+"""Shares within this many standard deviations of the noise from 0 or 1 may be 0 or 1."""
 _READING = (
     "These are weighted estimates: each record stands for as many people as its weight says. The intervals "
     "account for the sampling design that was declared and for the noise of privacy. The weights are taken "
@@ -63,15 +63,15 @@ class SumsNoise:
     Parameters
     ----------
     epsilon : Fraction
-        The target.
+        The ε that the noise must reach.
     mu_squared : Fraction, optional
         μ² of Gaussian noise; Laplace noise if None.
     steps, parts : int
-        Steps of the grid of the weights, and parts into which a mean divides a weight.
+        Number of steps in the grid of weights, and number of parts into which a mean divides a weight.
     people : int
         The largest number of records of one person or cluster.
     cells, groups : int
-        Cells of a group, and groups.
+        Number of cells in a group, and of groups.
     diagonal, clusters, strata, replaces : bool
         Whether squares alone are released; whether units are clusters; whether squares are around means of
         strata; whether a unit is replaced, rather than added or removed.
@@ -91,7 +91,7 @@ class SumsNoise:
 
     @property
     def entries(self) -> int:
-        """Sums of squares of a group."""
+        """The number of sums of squares and products in a group."""
         return self.cells if self.diagonal else self.cells * (self.cells + 1) // 2
 
     @property
@@ -198,7 +198,7 @@ class SumsNoise:
         name : str
             The kind of sum: ``"totals"``, ``"squares"`` or one of ``further``.
         source : Source
-            Where randomness comes from.
+            The source of randomness.
 
         Returns
         -------
@@ -220,11 +220,12 @@ class Design:
     weight : str
         The column of weights.
     most : float
-        The largest weight that enters.
+        The largest weight; larger ones are cut to it.
     strata, person : str, optional
         The columns of the strata and of the people who are protected.
     n, units, strata_count : int, optional
-        Records; units of the design (records or clusters) and strata with any. None where n is private.
+        Number of records, of units of the design (records or clusters), and of strata that have any; None if
+        n is private.
     """
 
     weight: str
@@ -242,7 +243,7 @@ class Design:
 
 
 def guarantee_of(noise: SumsNoise, design: Design, delta: Fraction = Fraction(0)) -> Guarantee:
-    """Return the guarantee of noise on weighted sums; with Gaussian noise the pair (ε, δ) only for a δ.
+    """Return the guarantee of noise on weighted sums; with Gaussian noise a pair (ε, δ) only if δ is given.
 
     Parameters
     ----------
@@ -284,9 +285,9 @@ class Weighted(WeighsRecords, Answer):
     Attributes
     ----------
     axes : mapping
-        By column of the result its values: groups first, then the values whose shares these are.
+        The values of each column of the result: groups first, then the values whose shares are estimated.
     column, bounds : optional
-        Of a mean: the column, and the bounds of one record.
+        For a mean: the column, and the bounds of one record.
     by : str, optional
         The column of groups.
     design : Design
@@ -294,11 +295,12 @@ class Weighted(WeighsRecords, Answer):
     noise : SumsNoise
         The noise on the sums.
     totals, squares : tuple of tuples
-        The noisy sums by group.
+        The noisy sums of each group.
     further : mapping
-        Further noisy sums: weights that were cut; records, where their number is private; Σ weight².
+        Further noisy sums: the number of weights that were cut, the number of records if it is private, and
+        the sum of squared weights.
     guarantee : Guarantee
-        What protects the sums.
+        The guarantee of the sums.
 
     Examples
     --------
@@ -346,7 +348,7 @@ class Weighted(WeighsRecords, Answer):
 
     @property
     def noisy_totals(self) -> list[NoisyTotals]:
-        """The noisy sums of each group, in units of what one unit of the design adds at most."""
+        """The noisy sums of each group, in multiples of the most that one unit of the design can add."""
         noise = self.noise
         return [
             NoisyTotals(
@@ -426,7 +428,7 @@ class Weighted(WeighsRecords, Answer):
         return found
 
     def pool(self, covariates: Covariates | None = None, value: Any = None, seed: int = 0) -> PooledEstimates:
-        """Return the mean of each group, or the share of a value, under a hierarchical model; this is free.
+        """Return each group's mean, or share of a value, under a hierarchical model, at no further cost.
 
         The groups' numbers are draws from one normal distribution, whose mean and standard deviation are
         integrated out: the model of Fay and Herriot for small areas.
@@ -436,7 +438,7 @@ class Weighted(WeighsRecords, Answer):
         covariates : mapping, optional
             Public numbers of the groups, by name and group: the centre is then a line of these.
         value : object, optional
-            Of shares: the value whose share is pooled, the last one unless given.
+            For shares: the value whose share is pooled, the last one unless given.
         seed : int
             The seed of the draws.
 
@@ -448,7 +450,7 @@ class Weighted(WeighsRecords, Answer):
         Raises
         ------
         InvalidInputError
-            If there are no groups, or more than one column beside them.
+            If there are no groups, or more than one column besides them.
 
         Examples
         --------
@@ -460,7 +462,7 @@ class Weighted(WeighsRecords, Answer):
         ('a', 'b', 'c', 'd')
         """
         if self.by is None or len(self.axes) > 2:
-            raise InvalidInputError("pool needs groups, asked for with by=COLUMN, and one column beside them")
+            raise InvalidInputError("pool needs groups, from by=COLUMN, and one column besides them")
         if self.bounds is None:
             drawn, ones = np.stack([part.shares for part in self._usual], axis=1), np.ones(self.noise.cells)
             return pool_shares(drawn, ones, self.axes, value, covariates, seed, self.rows())
@@ -519,7 +521,7 @@ class Weighted(WeighsRecords, Answer):
         return tuple(found)
 
     def words(self) -> Words:
-        """Describe what was estimated, from which design."""
+        """Describe the estimates and the design."""
         design, subject = self.design, self.column or " · ".join(list(self.axes)[self.by is not None :])
         what = "mean of" if self.column else "proportions of"
         by = f" by {self.by}" if self.by else ""
@@ -665,13 +667,13 @@ def answer_from_sums(
     noise : SumsNoise
         The noise.
     parts : mapping
-        What is asked: the other fields of the answer.
+        The other fields of the answer.
     design : Design
         The sampling design.
     promised : Guarantee
         The guarantee of the answer.
     source : Source
-        Where randomness comes from.
+        The source of randomness.
 
     Returns
     -------
@@ -695,7 +697,7 @@ def _sums(rows: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def check_cells(cells: int, diagonal: bool) -> None:
-    """Refuse more cells than a posterior is computed for.
+    """Refuse more cells than a posterior can be computed for.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ one term,
 
     I_x(a, s) − I_x(a + 1, s + σ) = T(a, s) = Γ(a + s)/(Γ(a + 1)Γ(s))·x^a (1 − x)^{s + σ},
 
-so a row needs one incomplete Beta function and a sum of terms, of which a change of x moves the logarithms by
-something linear in j: one exponential function for each entry and each step of Newton's method.
+so a row needs one incomplete Beta function and a sum of terms, whose logarithms change linearly in j when x
+changes: one exponential for each entry and each step of Newton's method.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BetaPart:
 
     @classmethod
     def of(cls, mass: FloatArray, a: FloatArray, s: FloatArray, sigma: int, least: float = 1e-14) -> BetaPart:
-        """A part from where its rows exceed ``least`` times their maximum to where they cease to."""
+        """Return a part, trimmed to where its rows exceed ``least`` times their maximum."""
         first, inner = trim(mass, least)
         return cls(inner, a + first, s + sigma * first, sigma)
 
@@ -73,7 +73,7 @@ def pad_rows(distributions: Sequence[FloatArray]) -> FloatArray:
 
 
 def _stack(parts: list[BetaPart]) -> Iterator[BetaPart]:
-    """The same parts, many small ones as the rows of one: row p·R + r is row r of part p."""
+    """Yield the same parts, many small ones stacked as rows of one: row p·R + r is row r of part p."""
     start = 0
     while start < len(parts):
         end, width = start + 1, parts[start].mass.shape[1]
@@ -90,7 +90,7 @@ def _stack(parts: list[BetaPart]) -> Iterator[BetaPart]:
 
 
 class _Terms:
-    """T(a + j, s + σj) of one part, in logarithms at a first x and moved from there."""
+    """The terms T(a + j, s + σj) of one part: logarithms at a first x, updated for other x."""
 
     def __init__(self, part: BetaPart, first: FloatArray) -> None:
         self.part = part
@@ -132,7 +132,7 @@ def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
 
 
 def spread_of_means(parts: list[BetaPart]) -> tuple[FloatArray]:
-    """The variance of E[θ] over the parts of every row: what is due to the uncertain counts."""
+    """The variance of E[θ] over the parts of every row: the part of the variance due to uncertain counts."""
     squares = []
     for part in parts:
         steps = np.arange(part.mass.shape[1])

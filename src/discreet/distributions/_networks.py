@@ -34,7 +34,7 @@ def layers(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def _cycle(parents: Mapping[str, Sequence[str]], placed: set[str]) -> str:
-    """Find a cycle: every column that is not placed has a parent that is not, so going back leads round."""
+    """Describe a cycle, by following unplaced parents: every column that is not placed has one."""
     way = [next(column for column in parents if column not in placed)]
     while way[-1] not in way[:-1]:
         way.append(next(parent for parent in parents[way[-1]] if parent not in placed))
@@ -82,9 +82,9 @@ class NetworkDraws:
     def joint(self, columns: Sequence[str], evidence: Mapping[str, IntArray]) -> FloatArray:
         """Return P(columns, evidence) for every draw, of shape (draws, levels of each column…).
 
-        ``evidence`` maps columns to the indices of the levels that are admitted. Columns that are neither
-        asked for, nor in the evidence, nor ancestors of such, sum to 1 and are left out. Of the others, the
-        one with the smallest product of tables is summed out next.
+        ``evidence`` maps columns to the indices of their possible levels. Columns that are not requested, in
+        the evidence, or ancestors of these sum to 1 and are left out. Of the others, the one with the
+        smallest product of tables is summed out next.
         """
         needed = self._ancestors({*columns, *evidence})
         factors: list[Factor] = [((), np.ones(len(self)))]
@@ -183,7 +183,7 @@ def make_consistent(tables: Sequence[FloatArray], axes: Sequence[tuple[str, ...]
 
 
 def resample(log_weight: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
-    """Choose indices of ``size`` draws by their weights, flattened where a few would dominate."""
+    """Draw ``size`` indices by weights, which are tempered where a few draws would dominate."""
     power = 1.0
     while True:
         weight = np.exp(power * (log_weight - log_weight.max()))
@@ -217,7 +217,7 @@ def _margin(shape: tuple[int, ...], axes: tuple[str, ...], columns: Sequence[str
 
 
 def _spread(x: FloatArray) -> tuple[FloatArray, bool]:
-    """s, and whether the total is fixed; then s − s²/Σs are the variances of the draws."""
+    """Return s, and whether the total is fixed, in which case s − s²/Σs are the variances of the draws."""
     variance = x.var(axis=0) + 1e-9
     tied = bool(np.ptp(x.sum(axis=1)) < 0.5)
     s = variance.copy()

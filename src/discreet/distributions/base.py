@@ -311,7 +311,7 @@ class QuantileSearch:
         self._wanted = np.broadcast_to(probability, start.shape)
 
     def improve(self, cdf: FloatArray, pdf: FloatArray) -> bool:
-        """Move ``x``, given the distribution function and the density there.
+        """Update ``x``, given the distribution function and the density there.
 
         Parameters
         ----------

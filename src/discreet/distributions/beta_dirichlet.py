@@ -114,7 +114,7 @@ class _Conjugate(ABC):
     def _like(self, parameters: Sequence[float]) -> Self: ...
 
     def update(self, counts: Iterable[Any]) -> Self:
-        """Return the posterior after counts.
+        """Return the posterior after observing counts.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ class MixtureLikelihood:
         Parameters
         ----------
         names : tuple
-            What the parameters are.
+            The names of the parameters.
         weights : array of shape (components,)
             The probability of each component.
         means : array of shape (components, k)

@@ -92,7 +92,7 @@ class Mixture(Distribution, ABC):
         chosen
             Indices of components.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -306,7 +306,7 @@ class BetaMixture(Mixture):
         chosen
             Indices of components.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -406,7 +406,7 @@ class GammaMixture(Mixture):
         chosen
             Indices of components.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------

@@ -90,7 +90,7 @@ class UncertainShares(ABC):
     @property
     @abstractmethod
     def weights(self) -> FloatArray:
-        """Weights of the mixture over priors and totals, besides that over true counts."""
+        """Weights of the mixture over priors and totals; each component is a mixture over true counts."""
 
     @abstractmethod
     def counts_given(self, node: int, size: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
@@ -185,7 +185,7 @@ class UncertainShares(ABC):
 
         Notes
         -----
-        By the distribution of total variance: Var(θ) = E[Var(θ | counts)] + Var(E[θ | counts]).
+        By the law of total variance, Var(θ) = E[Var(θ | counts)] + Var(E[θ | counts]).
         """
         spread, variance = self._each(spread_of_means, 1)[0], self.var()
         return np.asarray(np.clip(spread / np.where(variance > 0, variance, 1.0), 0.0, 1.0))
@@ -364,7 +364,7 @@ class NoiseAware(UncertainShares):
         inverse = np.array([seen.setdefault(key, len(seen)) for key in keys])
         first = np.unique(inverse, return_index=True)[1]
         if not all(distributions[level][1].max() > 0 for level in first):
-            raise TooLargeError("no true counts explain what was released")
+            raise TooLargeError("no true counts are compatible with the released ones")
         return first, inverse
 
     @property
@@ -441,7 +441,7 @@ class Enumerated:
 
     def __init__(self, rows: IntArray, log_weight: FloatArray) -> None:
         if not np.isfinite(top := log_weight.max()):
-            raise TooLargeError("no counts of so many records explain what was published")
+            raise TooLargeError("no counts of this many records are compatible with the published ones")
         self._rows = rows
         weight = np.exp(log_weight - top)
         self._weight = weight / weight.sum()

@@ -132,7 +132,7 @@ class Quantity:
 
 
 def estimates_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of estimates as a text table, the interval in one column.
+    """Return rows of estimates as a text table, with the interval in one column.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The parts of a question, family or mechanism of your own; ``docs/how-to/extending.md`` shows how."""
+"""Building blocks for questions, families and mechanisms of your own: see ``docs/how-to/extending.md``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The durable privacy budget: what each dataset may spend, what it has spent, and on what.
+"""The ledger of privacy budgets: how much each dataset may spend, and every charge so far.
 
-``budgets`` prices guarantees in exact rationals, ``_chain`` defines an entry and when a sequence of entries
-is sound, ``_store`` talks to SQLite and PostgreSQL, ``book`` has the :class:`Ledger`, and ``charging`` pays
-for a release.
+``budgets`` prices guarantees in exact rationals, ``_chain`` defines entries and the rules that a sequence of
+them must obey, ``_store`` connects to SQLite and PostgreSQL, ``book`` has the :class:`Ledger`, and
+``charging`` charges a release to it.
 """
 
 from discreet.ledger._chain import Entry

@@ -1,6 +1,6 @@
-"""Entries, the hash chain through them, and the rules that a sound sequence of entries obeys.
+"""Entries, the hash chain through them, and the rules that a sequence of entries must obey.
 
-Nothing here knows a database: the same rules check the tables and an exported file.
+No database is used here: the same rules check the tables and an exported file.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ FORMAT_VERSION = 1
 ROOT = "0" * 64
 """The previous hash of the first entry."""
 MAX_LINE_BYTES = 256 * 2**20
-"""Bytes of one line of an export, which holds a whole result."""
+"""The most bytes in one line of an export, which contains a whole result."""
 Scope: TypeAlias = tuple[Relation, str | None]
 """The scope of a dataset: the relation, and the column that identifies people."""
 
 
 def canonical(value: Any) -> str:
-    """The one text of a JSON value: sorted keys, no white space, ASCII. Hashes and exports are made of it."""
+    """Return the canonical text of a JSON value, for hashes and exports: sorted keys, no white space,
+    ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
@@ -56,7 +57,7 @@ def digest(text: str | bytes) -> str:
 
 
 class State(NamedTuple):
-    """What an entry says of its dataset."""
+    """The relation, cap and spending of a dataset, as an entry records them."""
 
     scope: Scope
     cap: Budget
@@ -65,7 +66,7 @@ class State(NamedTuple):
 
 
 def plan_digest(plan: Mapping[str, Any]) -> str:
-    """The hash by which a retry is known."""
+    """Return the hash of a plan, by which a retry is recognised."""
     return digest(as_canonical(plan, "plan"))
 
 
@@ -99,7 +100,7 @@ class Entry:
 
     @property
     def scope(self) -> Scope:
-        """The relation and unit of the dataset from this entry on."""
+        """The relation and the unit (the column that identifies people) of the dataset from this entry on."""
         relation, _, unit = self.relation.partition(":")
         return Relation(relation), unit or None
 
@@ -111,7 +112,7 @@ class Entry:
 
     @property
     def is_old(self) -> bool:
-        """Written by discreet 0.1.0, whose guarantees name no unit and no groups."""
+        """Whether discreet 0.1.0 wrote it, whose guarantees name neither the unit nor groups."""
         return "." in self.time
 
     def with_hash(self) -> Entry:
@@ -248,9 +249,9 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
 
 
 def _is_paid(entry: Entry) -> bool:
-    """Whether a result that is a document has the price that was charged; in zCDP it may have a lower one.
+    """Return whether a stored document costs what was charged; in zCDP it may cost less.
 
-    Results that are no documents have no guarantee of their own.
+    Other results have no guarantee of their own, and pass.
     """
     content = _document(entry.result or b"")
     if content is None:
@@ -283,7 +284,7 @@ def covers(scope: Scope, guarantee: Guarantee) -> bool:
 
 
 def scope_after(dataset: str, scope: Scope, guarantee: Guarantee) -> Scope:
-    """The relation and unit of a dataset after a charge; a guarantee for others is refused.
+    """Return the relation and unit of a dataset after a charge; refuse a guarantee for others.
 
     Where people are protected and no unit is known yet, the first guarantee that names one decides.
     """
@@ -330,7 +331,8 @@ _HEADER = _line({"format": "discreet/ledger", "version": FORMAT_VERSION})
 
 
 def read_export(lines: Iterable[bytes]) -> Iterator[Entry]:
-    """Yield the entries of an export; a line that is not written exactly as here is refused."""
+    """Yield the entries of an export; a line that differs from what :func:`export_lines` writes is
+    refused."""
     whole = hashlib.sha256(_HEADER)
     source = iter(lines)
     if next(source, b"") != _HEADER:

@@ -1,7 +1,7 @@
 """The database under a ledger: addresses, connections, the schema and its versions, and what can go wrong.
 
 SQLite keeps a commit through a loss of power only with ``synchronous=FULL`` (WAL with NORMAL loses commits),
-and PostgreSQL only with ``fsync`` and ``synchronous_commit``: every connection sets these or insists on them.
+and PostgreSQL only with ``fsync`` and ``synchronous_commit``: every connection sets or requires these.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ VERSION = len(MIGRATIONS)
 
 
 def parse(address: str | os.PathLike[str]) -> sa.URL:
-    """``sqlite:///file``, a plain path, or ``postgresql://…`` as a URL with the driver that we use."""
+    """Return ``sqlite:///file``, a plain path or ``postgresql://…`` as a URL with our driver."""
     if not isinstance(address, str | os.PathLike):
         raise InvalidInputError("must be a path or text such as 'sqlite:///ledger.db'", "url", address)
     text = os.fspath(address)
@@ -142,7 +142,7 @@ _MAKE_ONE = "make one with `discreet ledger create NAME --epsilon E`, or Ledger.
 
 
 class ConnectionLost(Exception):
-    """A transaction may be attempted again; ``args`` hold the error to raise where it is not."""
+    """The connection was lost: the transaction may be repeated; ``args`` has the error to raise otherwise."""
 
 
 class Store:
@@ -176,7 +176,8 @@ class Store:
 
     @contextmanager
     def attempt(self, write: bool, create: bool) -> Iterator[sa.Connection]:
-        """One transaction, which commits where the block ends; an error is one of ours, or ConnectionLost."""
+        """Open a transaction that commits when the block ends; raise errors of this package or
+        ConnectionLost."""
         try:
             self._prepare(create)
             with self._transaction(write) as connection:
@@ -201,7 +202,7 @@ class Store:
         """Lock the row that all writers lock, and check that the version of the schema has not changed.
 
         SQLite has locked the database already (BEGIN IMMEDIATE); but the file may have been removed or
-        replaced since it was opened, and a charge to a file without a name would be lost.
+        replaced since it was opened, and a charge to a deleted file would be lost.
         """
         if self.is_sqlite and connection.info["file"] != _identity(self.path):
             raise LedgerError(
@@ -254,7 +255,7 @@ class Store:
         connection.commit()
 
     def open_sqlite(self) -> Any:
-        """A connection to the existing file, in autocommit mode: transactions are begun explicitly."""
+        """Return a connection to the existing file, in autocommit mode: transactions are begun explicitly."""
         connection = sqlite3.connect(
             f"file:{quote(str(self.path))}?mode=rw",
             uri=True,
@@ -343,7 +344,7 @@ _TROUBLE = {
     "SQLITE_(CORRUPT|NOTADB)|XX00[12]": "is damaged or not a database; put it aside and restore a copy",
     "08|57P|^$": "cannot be reached: no server answers; check that it runs and that the address is right",
 }
-"""The meaning of error codes of SQLite and PostgreSQL; the first match counts."""
+"""Descriptions of error codes of SQLite and PostgreSQL; the first match is used."""
 
 # While a connection is being made PostgreSQL's driver has no code, only words. In another language they are
 # not matched; then the attempts go on until the timeout and the error says "cannot be reached".
@@ -351,7 +352,7 @@ _REFUSED_AT_CONNECT = re.compile('database ".*" does not exist|authentication fa
 
 
 def configure_sqlite(execute: Callable[[str], Any], timeout: float) -> None:
-    """WAL and full synchronisation, checked rather than hoped for."""
+    """Turn on WAL and full synchronisation, and check that they are on."""
     deadline = time.monotonic() + timeout
     execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
     while next(iter(execute("PRAGMA journal_mode")))[0] != "wal":

@@ -1,4 +1,4 @@
-"""The ledger: compares, charges, stores and chains in one transaction before a result is returned."""
+"""The ledger: it charges a request and stores its result in one transaction, before returning the result."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from discreet.privacy.guarantee import Guarantee
 
 
 def _step(label: str) -> None:
-    """Mark a point where a crash would matter; tests replace it by something that kills the process."""
+    """Mark a point where a crash would matter; tests replace this function to kill the process there."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a charge did, and its result.
+    """The receipt of a charge, with the stored result.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ class Receipt:
     repeated
         Whether the request had been charged before; ``result`` is then what was stored.
     hash
-        Hash of the entry. Kept elsewhere, it later shows a rollback of the ledger.
+        Hash of the entry. Keep it elsewhere: it reveals whether the ledger is later restored to an older
+        state.
     """
 
     dataset: str
@@ -248,7 +249,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying a ledger that is sound.
+    """The result of verifying a ledger without finding an error.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ class Verification:
     head
         Hash of the last one.
     notes
-        Remarks that are not errors.
+        Remarks about the ledger that are not errors.
     """
 
     entries: int
@@ -328,9 +329,9 @@ class Ledger:
     ) -> Result:
         """Run ``work`` in one transaction, and return its value after the commit.
 
-        A connection that is lost, even during COMMIT, leads to another attempt, so ``work`` must begin by
-        finding out whether it was done already. On PostgreSQL that question waits for the lock, which the
-        lost attempt holds until the server has decided it: the answer is final.
+        If the connection is lost, even during COMMIT, it is run again, so ``work`` must begin by checking
+        whether it was done already. On PostgreSQL that check waits for the lock, which the lost attempt holds
+        until the server has committed or rolled back: its answer is final.
         """
         deadline = time.monotonic() + self._store.timeout
         pause = 0.02
@@ -510,8 +511,8 @@ class Ledger:
         -------
         Guarantee or None
             What all results together satisfy; ``epsilon_at(delta)`` is often far below the sum of prices that
-            the cap limits. It holds if the prices were fixed before the first result: where they were
-            chosen after seeing results, the sum holds. None without a charge, or where the charges are for
+            the cap limits. This is valid if the prices were fixed before the first result; if they were
+            chosen after seeing results, only the sum is. None without a charge, or where the charges are for
             different relations or units.
 
         Examples
@@ -677,7 +678,7 @@ class Ledger:
             Function that makes the result. It runs outside of any transaction, after a check that the charge
             can fit.
         plan
-            The public parameters that say what is asked.
+            The public parameters of the question.
         request_id
             Id of the request. The same id with the same plan returns the stored result and charges nothing;
             with another plan it is refused. Without one a random id is made, which is in the receipt and in
@@ -906,7 +907,7 @@ def _state(connection: sa.Connection, dataset: str) -> Entry:
 
 
 def _find(connection: sa.Connection, dataset: str, request_id: str, plan_hash: str) -> Entry | None:
-    """Return the charge of an earlier request with this id, which must have asked for the same."""
+    """Return the charge of an earlier request with this id, which must have had the same plan and price."""
     entry = _first_entry(connection, _REQUEST, of_dataset=dataset, of_request=request_id)
     if entry is not None and entry.plan_hash != plan_hash:
         raise _conflict(entry)
@@ -921,7 +922,7 @@ def _conflict(entry: Entry) -> RequestConflictError:
 
 
 def _warn_of_assumptions(connection: sa.Connection, last: Entry, state: State) -> None:
-    """Warn of what earlier charges of a dataset are assumed to protect where they do not state it."""
+    """Warn of assumptions about earlier charges whose guarantees do not state whom they protect."""
     earlier = f"earlier charges to dataset={last.dataset!r}"
     relation, unit = state.scope
     if state.scope != last.scope and last.spent != last.cap.zero():
@@ -945,7 +946,7 @@ def _charged(last: Entry, guarantee: Guarantee) -> State:
     state = last.after(guarantee)
     if not state.spent.fits(last.cap):
         raise BudgetExceededError(
-            f"dataset={last.dataset!r} cannot afford it: cap {last.cap}; spent {last.spent}; asked "
+            f"dataset={last.dataset!r} has too little budget left: cap {last.cap}; spent {last.spent}; asked "
             f"{state.charged}; left {last.cap - last.spent}. Nothing was charged; ask for less, or raise the "
             "cap",
             last.cap,

@@ -14,7 +14,7 @@ from discreet.errors import GuaranteeMismatchError, InvalidInputError, NotPrivat
 from discreet.privacy.guarantee import Guarantee
 
 MAX_BITS = 13_000
-"""About 3,900 decimal digits: Python writes no integer of more than 4,300 as text."""
+"""The most bits of an exact number, about 3,900 decimal digits: Python prints at most 4,300."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Budget:
         Returns
         -------
         Budget
-            The zero of this unit.
+            The zero budget.
 
         Examples
         --------
@@ -113,7 +113,7 @@ class Budget:
         return self - self
 
     def fits(self, cap: Budget) -> bool:
-        """Return whether no part is above its part of the cap; compared exactly.
+        """Return whether every part is at most that of the cap, compared exactly.
 
         Parameters
         ----------
@@ -266,8 +266,8 @@ def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
             return Budget(epsilon, None if unit == "epsilon" else delta)
         if not guarantee.is_private:
             raise NotPrivateError(
-                "the output carries no differential privacy guarantee, so it has no price and no ledger "
-                "admits it"
+                "the output carries no differential privacy guarantee, so it has no price and cannot be "
+                "charged to a ledger"
             )
     elif guarantee.unit == unit:
         return guarantee
@@ -290,4 +290,4 @@ _UNITS = {
     ),
     "zcdp": ("ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have", _CHOOSE_ANOTHER_MECHANISM),
 }
-"""For each unit of a cap, its description, and what to do with a guarantee that has no price in it."""
+"""For each unit of a cap, its description, and what to do if a guarantee has no price in it."""

@@ -70,7 +70,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def sensitivity(self, score: str) -> float:
-        """Return the most by which one record can change the distance to any candidate."""
+        """Return the largest change of the distance to any candidate that one record can cause."""
 
     @abstractmethod
     def posterior(self, statistic: tuple[int, ...]) -> Any:

@@ -1,4 +1,4 @@
-"""Mechanisms that are no longer made: what their documents, which 0.1 and 0.2 wrote, need to be read."""
+"""Mechanisms that are no longer offered, kept so that documents of versions 0.1 and 0.2 can be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Optimal(Mechanism):
     """The ε-private mechanism of least expected Hellinger error, from a linear program.
 
     The program is in the package of reproductions (``discreet_reproductions.hellinger.optimal``). Without it
-    the distribution of a release is not known, so that what is shown of one is its plug-in posterior.
+    the distribution of a release is not known, so only its plug-in posterior is shown.
     """
 
     name: ClassVar[str] = "optimal"

@@ -31,7 +31,7 @@ MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh co
 
 
 def _is_prior(prior: object) -> bool:
-    """Return whether it is already what ``as_prior`` returns, and need not be checked again."""
+    """Return whether a prior is already as ``as_prior`` returns it, and need not be checked again."""
     return (
         type(prior) is tuple
         and len(prior) > 1
@@ -66,15 +66,15 @@ class Mechanism(ABC):
     words: ClassVar[str] = ""
     """One sentence on what it does to the data, for readers of a report."""
     exchangeable: ClassVar[bool] = False
-    """Whether relabelling levels of equal prior relabels the distribution: an audit then looks at fewer
+    """Whether relabelling levels of equal prior only relabels the output: an audit then needs fewer
     datasets."""
     keeps_noisy: ClassVar[bool] = False
     """Whether noisy counts are published too; the released counts must be a function of them."""
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE,)
     """The relations that it supports; with add-remove it takes no n."""
     leaves_out: ClassVar[bool] = False
-    """Whether one of its levels may hold the records that are left out: its noise must have no other total
-    than n, so that the number of these can be summed over."""
+    """Whether one of its levels may count the records that are left out. The noise must preserve the total n,
+    so that the number of these records can be summed over."""
 
     def __post_init__(self) -> None:
         self._check_prior()
@@ -116,11 +116,11 @@ class Mechanism(ABC):
         return self.decode(self._noisy(counts, source))
 
     def _noisy(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
-        """Draw noisy counts, of which the released ones are a function, where the mechanism has such."""
+        """Draw the noisy counts from which released ones are computed, for mechanisms that publish them."""
         raise NotImplementedError
 
     decode: ClassVar[Callable[[Any, tuple[int, ...]], tuple[int, ...]]]
-    """The function from noisy counts to released ones, of mechanisms that have noisy ones."""
+    """The function from noisy counts to released ones, for mechanisms that publish noisy counts."""
 
     @abstractmethod
     def _log_pmf(self, counts: tuple[int, ...]) -> tuple[IntArray, FloatArray]: ...
@@ -504,8 +504,8 @@ def align_columns(
     Parameters
     ----------
     distributions
-        Outcomes and log-probabilities of each distribution. Only one is held beside the matrix as long as all
-        have the same outcomes.
+        Outcomes and log-probabilities of each distribution. As long as all have the same outcomes, only one
+        is in memory besides the matrix.
     number
         How many distributions there are.
 

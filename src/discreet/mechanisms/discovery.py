@@ -1,9 +1,9 @@
 """Selection of levels that cannot be listed beforehand, each published with a noisy count.
 
 Every level that occurs gets two-sided geometric noise, truncated at ±t; it is published, with its noisy
-count, where that exceeds t. A level without records is never published, and one of a single record with
-probability at most δ. This is the optimal selection for one record per person (Desfontaines, Voss, Gipson
-and Mandayam 2022, "Differentially private partition selection"). ``proofs/discovery.md``.
+count, where that exceeds t. A level without records is never published, and and one with a single record is
+published with probability at most δ. This is the optimal selection for one record per person (Desfontaines,
+Voss, Gipson and Mandayam 2022, "Differentially private partition selection"). ``proofs/discovery.md``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_THRESHOLD_RECORDS = 10**7  # thresholds above hide everything
 
 @dataclass(frozen=True)
 class Discovery:
-    """The selection of levels for (ε, δ), which covers names and counts together, under add-remove.
+    """The selection of levels under add-remove; (ε, δ) covers their names and counts together.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Discovery:
         shape
             Shape of the result.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------

@@ -3,8 +3,8 @@
 Each draws the statistic b of a dataset of the same size with P(b|x) ∝ exp(−t(x)·D(x, b)). D is a score: a
 distance between posteriors, or a table of numbers. t(x) is the strength, a public number, over a sensitivity.
 Candidates are listed if they are few, and otherwise drawn through the separable envelope of the Hellinger
-distance. Weights are drawn exactly as integers within ``log_error`` of the formula; what that can cost is
-taken off ε before the strength is set. Proof: ``proofs/exponential.md``.
+distance. Draws are exact for integer weights within ``log_error`` of the formula; the privacy that this can
+cost is subtracted from ε before the strength is set. Proof: ``proofs/exponential.md``.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from discreet.privacy.guarantee import Guarantee
 
 MAX_ENUMERATED = 1_000_000
 LARGEST_TABLE = 2_048
-"""Datasets of a score that is kept as a table: all distances between them are computed at once."""
+"""The most datasets for a score that is kept as a table of all distances."""
 LARGEST_CALLABLE = 512
-"""Datasets of a score that is a function: it is called for each pair, and a document holds the table. Also of
-the total variation of three levels or more, which takes an integral for each pair."""
+"""The most datasets for a score that is a function: it is called for each pair, and a document contains the
+table. Also for the total variation of three or more levels, which needs an integral for each pair."""
 MAX_LEVELS = 500
 """The bound on rounding errors (``log_error``) is proved for sums over up to this many levels."""
 MAX_RELATIVE_SLACK = 1e-6
@@ -150,7 +150,7 @@ class ScoredMechanism(Mechanism):
         Parameters
         ----------
         sources
-            Datasets, one a row; all of them if None.
+            Datasets, one in each row; all of them if None.
 
         Returns
         -------
@@ -169,12 +169,12 @@ class ScoredMechanism(Mechanism):
         return fits(self.k, self.number_of_outputs)
 
     def slack_at(self, strength: float) -> float:
-        """Bound what rounding can add to the privacy loss at a strength.
+        """Bound the privacy loss that rounding can add at a strength.
 
         Parameters
         ----------
         strength
-            The factor between sharpness and rate.
+            The factor by which the sharpness is multiplied to give the rate.
 
         Returns
         -------
@@ -316,7 +316,7 @@ class ScoredMechanism(Mechanism):
         Parameters
         ----------
         rows
-            Datasets, one a row.
+            Datasets, one in each row.
 
         Returns
         -------
@@ -379,12 +379,12 @@ class Calibrated(ScoredMechanism):
         return (float(self.epsilon) - slack) * (1 - 2.0**-50) * self.theorem
 
     def affordable_slack(self, strength: float) -> float:
-        """Bound what rounding can cost at a strength; refuse more than a millionth of the budget.
+        """Bound the privacy loss from rounding at a strength; refuse more than a millionth of the budget.
 
         Parameters
         ----------
         strength
-            The factor between sharpness and rate.
+            The factor by which the sharpness is multiplied to give the rate.
 
         Returns
         -------
@@ -425,7 +425,7 @@ def _calibrated_strength(mechanism: Calibrated) -> float:
     mechanism.affordable_slack(0.5 * epsilon)
 
     def _excess(strength: float) -> float:
-        """Return the enumerated loss with everything that rounding can add, less ε."""
+        """Return the enumerated loss, including rounding, minus ε."""
         return (
             distributions.worst_loss(strength)
             + mechanism.slack_at(strength)
@@ -490,7 +490,7 @@ class Exponential(Calibrated):
 
     Notes
     -----
-    P(b|x) ∝ exp(−strength·D(x, b)/Δ), Δ the most by which one record changes D. A score other than
+    P(b|x) ∝ exp(−strength·D(x, b)/Δ), where Δ is the most by which one record changes D. A score other than
     ``hellinger`` and ``l1`` is kept as a table of all distances, and Δ is at least what this table shows, so
     that the guarantee does not rest on how exactly distances are computed.
 
@@ -645,7 +645,7 @@ class Exponential(Calibrated):
         Parameters
         ----------
         sources
-            Datasets, one a row; all of them if None.
+            Datasets, one in each row; all of them if None.
 
         Returns
         -------
@@ -692,7 +692,7 @@ class Exponential(Calibrated):
         Returns
         -------
         tuple of int
-            One number.
+            The statistic, a tuple of one number.
 
         Raises
         ------
@@ -743,11 +743,11 @@ class Exponential(Calibrated):
         Raises
         ------
         InvalidInputError
-            If the family is ``dirichlet``, where a release has a posterior.
+            If the family is ``dirichlet``; the answer to a question of proportions has a posterior.
 
         Notes
         -----
-        The model takes records to be Poisson or normal, and unchanged by the bounds and the grid.
+        The model assumes that records are Poisson or normal, and that bounds and grid do not change them.
 
         Examples
         --------

@@ -45,11 +45,11 @@ class IndependentNoise(Mechanism):
     leaves_out: ClassVar[bool] = True
     exchangeable: ClassVar[bool] = True
     last_is_rest: ClassVar[bool] = False
-    """Whether the last count receives no noise of its own and is released as what is left of n."""
+    """Whether no noise is added to the last count, which is released as n minus the others."""
 
     @property
     def relation(self) -> Relation:
-        """The relation between neighbouring datasets: replace-one where n is public, else add-remove."""
+        """The relation between neighbouring datasets: replace-one if n is public, otherwise add-remove."""
         return Relation.REPLACE_ONE if self.n else Relation.ADD_REMOVE
 
     @property
@@ -63,7 +63,7 @@ class IndependentNoise(Mechanism):
 
     @property
     def noisy_coordinates(self) -> int:
-        """The number of counts that receive noise of their own; they come first."""
+        """The number of counts to which noise is added; they come first."""
         return self.k - 1 if self.last_is_rest else self.k
 
     @property
@@ -254,8 +254,8 @@ class Geometric(IndependentNoise):
     name: ClassVar[str] = "geometric"
     relations: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     words: ClassVar[str] = (
-        "A random whole number was added to the count of every level, independently. How many records there "
-        "are was not published."
+        "A random whole number was added to the count of every level, independently. The number of records "
+        "was not published."
     )
 
     def _check_parameters(self) -> None:

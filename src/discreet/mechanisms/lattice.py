@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from discreet._numerics.noises import LatticeNoise
 
 MAX_CANDIDATES = 2048
-"""Up to this many candidate posteriors the minimiser is found among all of them."""
+"""The most candidate posteriors that are all compared to find the minimiser."""
 MAX_WINDOW = 1 << 15
-"""Two levels: up to this many counts of non-negligible probability (ε down to about 0.003) the minimiser is
-exact; beyond, the median of π is released."""
+"""For two levels the minimiser is exact up to this many counts of non-negligible probability (ε down to about
+0.003); beyond that, the median of π is released."""
 _MAX_WEIGHED_COUNTS = 1 << 18
-"""For more levels, about the most counts of a level that are weighed."""
+"""For more levels, roughly the most counts of one level whose probabilities are computed."""
 
 _TIE_FACTOR = 1 + 1e-10  # costs within this factor count as equal, so that every caller breaks ties alike
 _NEGLIGIBLE_NATS = 45.0  # log-weights this far below the largest are left out
@@ -122,7 +122,7 @@ class Lattice(Mechanism):
 
     @property
     def decoder(self) -> Decoder:
-        """The decoder of these public parameters."""
+        """The function from noisy to released counts, for these public parameters."""
         return decoder(self.prior, self.n, self.epsilon)
 
     def _noisy(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
@@ -160,7 +160,7 @@ class Lattice(Mechanism):
         size
             Number of draws.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -201,11 +201,11 @@ class Lattice(Mechanism):
 
         Notes
         -----
-        Compare c + v with the same of a neighbour, c + e_j − e_i + v (``proofs/lattice.md``). The log-ratio
-        is ε, 0 or −ε, and ε exactly
-        when v_i ≥ 0 ≥ v_j. Hence δ(e) = P(v_i ≥ 0 ≥ v_j)·(1 − e^{e−ε}) for e ≤ ε. With q = e^{−ε/2}, Σ_{a ≥ 0
-        ≥ b, a+b = s} q^{a−b} = q^{|s|}/(1−q²): the weight of one coordinate instead of two, so the
-        probability is that of k − 1 coordinates summing to zero over that of k, divided by (1 + q)².
+        The log-ratio of the probabilities of c + v under a dataset c and under a neighbour c + e_j − e_i is
+        ε, 0 or −ε, and ε exactly when v_i ≥ 0 ≥ v_j (``proofs/lattice.md``). Hence δ(e) = P(v_i ≥ 0 ≥ v_j)·(1
+        − e^{e−ε}) for e ≤ ε. With q = e^{−ε/2}, Σ_{a ≥ 0 ≥ b, a+b = s} q^{a−b} = q^{|s|}/(1−q²): the weight
+        of one coordinate instead of two, so the probability is that of k − 1 coordinates summing to zero over
+        that of k, divided by (1 + q)².
 
         Examples
         --------
@@ -308,7 +308,7 @@ class Lattice(Mechanism):
     def _clipped_distribution(
         self, counts: tuple[int, ...], whole: bool = False
     ) -> tuple[IntArray, FloatArray]:
-        """Return the distribution of the noisy counts clipped to [0, n]; ``whole``: with every tail."""
+        """Return the distribution of noisy counts clipped to [0, n]; ``whole``: without cutting tails off."""
         distribution = self._clipped_pair if self.k == 2 else self._clipped_classes
         return distribution(counts, whole)
 
@@ -337,7 +337,7 @@ class Lattice(Mechanism):
     def _clipped_classes(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
         """Return the distribution of the noisy counts clipped to [0, n], k ≥ 3, with tails in closed form.
 
-        A class t stands for all z with clip(z) = t: coordinates with t = 0 (or n) take any value below
+        A class t stands for all z with clip(z) = t: a coordinate with t = 0 (or n) may have any value below
         (above). With a low and b high ends, the excesses L below and U above satisfy L − U = Σt − n.
         """
         classes = (self.n + 1) ** self.k
@@ -424,7 +424,7 @@ def decoder(prior: tuple[float, ...], n: int, epsilon: Fraction) -> Decoder:
 
 
 class Decoder:
-    """A map from noisy counts to released counts, which remembers what it has decoded.
+    """A map from noisy counts to released counts, which caches its results.
 
     Parameters
     ----------
@@ -606,10 +606,10 @@ class Decoder:
         return log_rising(first_prior, first) + log_rising(second_prior, second) - self.epsilon * away
 
     def _support_of_pair(self, z: int) -> range:
-        """Return equally spaced counts that hold nearly all of π(·|z); spaced by 1 unless too many.
+        """Return equally spaced counts with nearly all the mass of π(·|z), spaced by 1 unless too many.
 
-        A coarse grid finds where the log-weight comes near its maximum, and the next grid covers only that
-        stretch.
+        A coarse grid finds where the log-weight is near its maximum, and the next grid covers only that
+        range.
         """
         low, high = 0, self.n
         while high - low >= MAX_WINDOW:

@@ -41,7 +41,7 @@ class SparseOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class Sparse:
-    """Noisy counts of at least τ among k levels, and that of all others together: ε-private under add-remove.
+    """Noisy counts of the levels that reach τ, and of all others together: ε-private under add-remove.
 
     Parameters
     ----------
@@ -169,19 +169,19 @@ class Sparse:
         return first_true(lambda n: n > 0 and self.publication_probability(n) >= probability, self.threshold)
 
     def run(self, counts: Mapping[int, int], source: Source = OS_ENTROPY) -> SparseOutput:
-        """Draw what is published.
+        """Draw the published counts.
 
         Parameters
         ----------
         counts
-            Number of records by the position of the level; empty levels may be left out.
+            The number of records of each level, by its position; empty levels may be left out.
         source
             Source of randomness.
 
         Returns
         -------
         SparseOutput
-            Noisy counts from the threshold on, and that of all other levels together.
+            Noisy counts from the threshold on, and the noisy count of all other levels together.
 
         Examples
         --------

@@ -4,10 +4,11 @@
         rate = numpyro.sample("rate", dist.Gamma(2.0, 0.1).expand([k]).to_event(1))
         numpyro.sample("z", discreet.numpyro.NoisyPoisson(rate, ("geometric", 0.5)), obs=values)
 
-The true counts are summed out, so every parameter is continuous and NUTS applies. The sums are tabulated
-once for the observed values, when a model is first traced, and then looked up in JAX (jit, vmap, grad), at
-about the cost of a Poisson density. A public total uses a saddle-point expansion with an error below 1e-8,
-or the transform of the sum for few cells. Values that JAX traces are summed in NumPy.
+The true counts are summed out, so every parameter is continuous and NUTS applies. The sums are tabulated once
+for the observed values, when a model is first traced, and then looked up in JAX (jit, vmap, grad), at about
+the cost of a Poisson density. For a public total, a saddle-point expansion is used with an error below 1e-8,
+or for few cells a Fourier transform. If the observed values are traced by JAX, NumPy computes the sums
+instead.
 
 Importing this module turns on JAX's 64-bit numbers, because 32 bits are not enough for these sums.
 """
@@ -57,9 +58,9 @@ class _NoisyCounts(dist.Distribution):  # type: ignore[misc]
         Parameters
         ----------
         key : JAX random key
-            Where the randomness comes from.
+            The random key.
         sample_shape : tuple of int
-            How many draws.
+            The shape of the draws.
 
         Returns
         -------
@@ -212,7 +213,8 @@ class NoisyMultinomial(_NoisyCounts):
 
 
 def observe(likelihood: Likelihood | MixtureLikelihood) -> Callable[..., Any]:
-    """Return a function that adds what was published to a model: ``observe(release.likelihood())(shares)``.
+    """Return a function that adds the likelihood of the published values to a model:
+    ``observe(release.likelihood())(shares)``.
 
     Parameters
     ----------
@@ -227,7 +229,7 @@ def observe(likelihood: Likelihood | MixtureLikelihood) -> Callable[..., Any]:
     """
 
     def statement(parameters: Any, name: str = "published") -> Any:
-        """Add what was published to the model that is traced.
+        """Add the log-likelihood of the published values to the traced model.
 
         Parameters
         ----------

@@ -28,7 +28,8 @@ ValueAndSlope = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def differentiable(value_and_slope: ValueAndSlope, z: Array, parameter: Array, summed_axes: int = 0) -> Array:
-    """Return log P(z) with this derivative; it is summed over the last ``summed_axes`` axes."""
+    """Return log P(z) as a JAX function with a given derivative, summed over the last ``summed_axes``
+    axes."""
 
     @jax.custom_jvp
     def log_prob(z: Array, parameter: Array) -> Array:
@@ -44,7 +45,7 @@ def differentiable(value_and_slope: ValueAndSlope, z: Array, parameter: Array, s
 
 
 def on_host(function: Callable[..., Any], shapes: Any, *arrays: Array, each: bool = False) -> Any:
-    """Return arrays of these shapes that a NumPy function computes."""
+    """Return the arrays, of known shapes, that a NumPy function computes on the host."""
     kinds = [jax.ShapeDtypeStruct(tuple(shape), jnp.float64) for shape in shapes]  # type: ignore[no-untyped-call]
 
     def call(*values: Any) -> Any:
@@ -76,7 +77,7 @@ def independent_cells(noise: Noise, value: Any, parameter: Array, size: Any = No
 
 
 def cells_of_total(noise: Noise, value: Any, probs: Array, total: int) -> Array:
-    """Return log P of cells that sum to a public total."""
+    """Return log P of cells whose true counts sum to a public total."""
     z = jnp.asarray(value, dtype=jnp.float64)
     # Parameters are normalised here, so that the gradient includes the normalisation.
     shares = probs / probs.sum(axis=-1, keepdims=True)
@@ -102,7 +103,7 @@ def cells_of_total(noise: Noise, value: Any, probs: Array, total: int) -> Array:
 
 
 def log_likelihood(likelihood: Likelihood | MixtureLikelihood, parameters: Any) -> Array:
-    """Return the log-likelihood of any kind."""
+    """Return the log-likelihood of parameters, for any kind of likelihood."""
     if isinstance(likelihood, MixtureLikelihood):
         array = jnp.reshape(jnp.asarray(parameters, dtype=jnp.float64), (likelihood.k,))
         return jax.scipy.special.logsumexp(likelihood.terms(array, jnp))
@@ -121,7 +122,7 @@ def log_likelihood(likelihood: Likelihood | MixtureLikelihood, parameters: Any) 
 def simulate(
     draw: Callable[[Any, np.random.Generator], Any], key: Any, shape: tuple[int, ...], parameter: Array
 ) -> Array:
-    """Return what NumPy draws at a parameter, with a generator that a JAX key seeds."""
+    """Return draws that a NumPy function makes at a parameter, with a generator seeded by a JAX key."""
 
     def draw_from_key(key: Array, parameter: Array) -> Any:
         seed = np.asarray(key, dtype=np.uint64).ravel() @ np.array([1, 1 << 32], dtype=np.uint64)

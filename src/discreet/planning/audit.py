@@ -31,7 +31,7 @@ from discreet.privacy.composite_curves import Tabulated
 from discreet.privacy.guarantee import Guarantee
 
 MAX_ENTRIES = 50_000_000
-"""How many probabilities an audit keeps: 400 MB."""
+"""The most probabilities that an audit keeps in memory: 400 MB."""
 
 
 class Auditable(Protocol):
@@ -94,10 +94,10 @@ class Audit:
     epsilon: float
     worst: Worst
     triples: int
-    """How many (dataset, neighbour, outcome) were compared; 0 where the loss has a closed form."""
+    """The number of (dataset, neighbour, outcome) triples compared; 0 where the loss has a closed form."""
     _delta: Callable[[float], float]
     everything: bool = True
-    """Whether it is of everything that a release publishes; else it is a figure and no guarantee."""
+    """Whether the audit covers everything that a release publishes; if not, it is no guarantee."""
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest δ for which the mechanism is (ε, δ)-differentially private.
@@ -169,7 +169,7 @@ class Audit:
         Raises
         ------
         InvalidInputError
-            If the audit covers the decoded counts alone, because the noisy ones are published beside them.
+            If the audit covers the decoded counts alone, because the noisy ones are published too.
 
         Examples
         --------
@@ -367,7 +367,7 @@ class _Distribution:
 
 
 def _exchangeable(mechanism: Any) -> bool:
-    """Return whether permuting the values permutes the distribution; the class declares it."""
+    """Return whether permuting values of equal prior permutes the distribution, as the class declares."""
     return bool(getattr(type(mechanism), "exchangeable", False)) and len(set(mechanism.prior)) == 1
 
 

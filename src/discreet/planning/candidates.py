@@ -1,6 +1,6 @@
 """The exact output distribution of a mechanism: each candidate, its distance, its probability.
 
-It is for study only: the probabilities are exact, nothing is drawn, and what is shown is not private.
+It is for study only: the probabilities are exact, nothing is drawn, and the result is not private.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTE = "Nothing was drawn, and nothing here is private: these are exact probabil
 
 @dataclass(frozen=True)
 class CandidateDistribution:
-    """The exact distribution of what a mechanism releases for given counts, by candidate.
+    """The exact output distribution of a mechanism for given counts, with a probability for each candidate.
 
     Attributes
     ----------
@@ -38,14 +38,14 @@ class CandidateDistribution:
     counts : tuple of int
         The counts that it is given.
     candidates : IntArray
-        What can be released, nearest first, a row each.
+        The counts that can be released, nearest first, one row each.
     steps : IntArray
-        How many records have to change for each.
+        The number of records in which each candidate differs from ``counts``.
     distance : FloatArray
         The Hellinger distance of its posterior from that of the counts.
     columns : dict of str to FloatArray
-        Probabilities: of the mechanism under its name, beside it of ``lshist``, and those printed in the
-        notes where they were asked for.
+        Probabilities by column: the mechanism, ``lshist`` for comparison and, with ``as_printed``, those in
+        the notes.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class CandidateDistribution:
 
     @cached_property
     def _groups(self) -> list[IntArray]:
-        """Indices of the candidates at one distance and one number of steps, nearest first."""
+        """Indices of the candidates with equal distance and number of steps, nearest first."""
         key = np.stack([np.round(self.distance, 11), self.steps], axis=1)
         place = np.unique(key, axis=0, return_inverse=True)[1].ravel()
         return np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
@@ -193,8 +193,8 @@ def candidate_distribution(
         The number of records of each level; for a family of totals, the total.
     as_printed : bool
         Whether to add the columns of the tables in *Notes of DP – Bayesian Inference*, 3.4.1: the exponential
-        mechanism at rate ε/LS, and the absolute value of ⌊Laplace(2/ε)⌋ with a fair sign on all counts but
-        the last, which is lost where it leaves the candidates. Neither is private.
+        mechanism at rate ε/LS, and noise on all counts but the last, the absolute value of ⌊Laplace(2/ε)⌋
+        with a random sign, whose probability outside the candidates is dropped. Neither is private.
 
     Returns
     -------

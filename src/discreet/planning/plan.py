@@ -23,7 +23,7 @@ from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_w
 from discreet.schema import Schema, as_schema
 
 SIMULATIONS, MOST_SIMULATIONS = 3, 8
-"""Seeded answers of which a plan shows the average width: more where the first differ."""
+"""The number of simulated answers whose widths a plan averages: more if the first ones differ."""
 MAX_STEPS = 8
 """Of the search for ε or n."""
 MAX_EPSILON, MAX_N = 10_000, 10**12
@@ -39,11 +39,11 @@ class Plan:
     question : Question
         The question with the ε of the plan.
     n : int
-        The number of records that it is planned for.
+        The assumed number of records.
     level : float
         The probability of the intervals.
     planned : PlannedWidth
-        Names, half-widths and the noise's shares.
+        The names of the intervals, their half-widths and the share of noise in each.
     within : float or None
         The half-width that ε or n was solved for.
     labels : Labels
@@ -85,12 +85,12 @@ class Plan:
         return self.planned.warnings
 
     def without_privacy(self) -> tuple[float, ...]:
-        """Return the half-widths to expect without privacy."""
+        """Return the expected half-widths without privacy."""
         pairs = zip(self.widths, self.planned.noise_shares, strict=True)
         return tuple(width * math.sqrt(1 - share) for width, share in pairs)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the table as plain values."""
+        """Return the rows of the table as JSON values."""
         rows = zip(self.names, self.widths, self.without_privacy(), self.planned.noise_shares, strict=True)
         return [dict(zip(("name", "width", "without", "noise_share"), row, strict=True)) for row in rows]
 
@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def place(self) -> int:
-        """The index of the interval that the plan is about: the widest, not counting the intercept."""
+        """The index of the interval that the plan reports: the widest, not counting the intercept."""
         return 0 if self.planned.unit == RECORDS else self.planned.widest
 
     def width_text(self, widths: tuple[float, ...] | None = None) -> str:
@@ -232,7 +232,7 @@ def plan(
     budget = question.epsilon if epsilon is None else epsilon
     size = n if n is not None else declared.size
     if within is None and (budget is None or size is None):
-        missing = "epsilon, or within, the half-width that is wanted" if budget is None else "n"
+        missing = "epsilon, or the wanted half-width within" if budget is None else "n"
         raise InvalidInputError(f"a plan needs {missing}")
     if within is not None and budget is not None and epsilon is None and size is not None:
         budget = None  # the ε of the question is what is looked for
@@ -249,7 +249,7 @@ def plan(
 
 
 def as_guess(guess: Guess | Mapping[str, Any] | None) -> Guess:
-    """Return guesses about the records, from a mapping or as they are.
+    """Return guesses about the records, which may be given as a mapping.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ class _Solver:
         return self._solve(start, within, of, _following)
 
     def _solve(self, plan: Plan, within: Any, of: str | None, following: Callable[..., Plan | None]) -> Plan:
-        """Return the least of the plans that follow one another whose half-width is at most ``within``."""
+        """Return the first plan, from ``plan`` on, whose half-width is at most ``within``."""
         place = plan.place if of is None else plan.names.index(as_choice(of, plan.names, "of"))
         wanted = as_within(within, plan.planned.unit)
         best: Plan | None = None
@@ -428,7 +428,7 @@ class BudgetShare:
     question: Question
     plan: Plan | None
     entry: Mapping[str, Any]
-    """The question as a study file has it, with its ε in place of ``within`` or ``weight``."""
+    """The question as in a study file, with its ε in place of ``within`` or ``weight``."""
 
 
 @dataclass(frozen=True)
@@ -445,7 +445,7 @@ class Split:
 
     shares: tuple[BudgetShare, ...]
     epsilon: Fraction
-    """The whole budget, or what was left of it."""
+    """The budget that was divided: the whole, or what was left of it."""
 
     @property
     def questions(self) -> list[Mapping[str, Any]]:
@@ -487,7 +487,7 @@ class Split:
 
 
 DELTA_PARTS = 10
-"""A question of a study that needs a δ and has none gets this part of the study's, as charges add up."""
+"""The part of a study's δ that a question gets if it needs one and states none."""
 SPLIT_KEYS = ("epsilon", "within", "weight", "of", "guess")
 """The keys by which a question of a study states its part of the budget."""
 

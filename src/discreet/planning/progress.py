@@ -10,7 +10,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 QUIET_SECONDS = 2.0
-"""Seconds without a word."""
+"""Seconds before progress is shown."""
 
 
 def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -> Iterator[Item]:
@@ -23,7 +23,7 @@ def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -
     what : str
         The name of the work.
     show : bool, optional
-        Whether to show it; by default on a terminal, after two seconds.
+        Whether to show progress; by default on a terminal, after two seconds.
 
     Yields
     ------

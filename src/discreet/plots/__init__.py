@@ -126,7 +126,8 @@ def _densities(
     theta: Any,
     level: float,
 ) -> list[Any]:
-    """Plot distributions with their intervals shaded and others thin beside them; return the colours."""
+    """Plot distributions with shaded intervals, and others as thin lines for comparison; return the
+    colours."""
     colours = []
     for index, (name, distribution) in enumerate(zip(names, distributions, strict=True)):
         density, (left, right) = distribution.pdf(theta), distribution.interval(level)
@@ -150,7 +151,7 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
     Parameters
     ----------
     answer : Answer or Pooled
-        What to plot.
+        The answer to plot.
     ax : matplotlib axes, optional
         The axes to draw on; by default a new figure.
     level : float
@@ -269,7 +270,7 @@ def network(answer: NetworkRelease, ax: Axes | None = None) -> Axes:
 
 
 def distribution(found: CandidateDistribution, ax: Axes | None = None) -> Axes:
-    """Plot the distribution of the distance that a mechanism's output has from the true posterior.
+    """Plot the distribution of the distance between a mechanism's output and the true posterior.
 
     Parameters
     ----------
@@ -304,7 +305,8 @@ def distribution(found: CandidateDistribution, ax: Axes | None = None) -> Axes:
 
 
 def profile(audit: Audit, ax: Axes | None = None) -> Axes:
-    """Plot the exact privacy profile δ(ε) of an audit on a logarithmic axis; dotted is the claimed ε.
+    """Plot the exact privacy profile δ(ε) of an audit on a logarithmic axis, with a dotted line at the
+    claimed ε.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _LONGEST, _LARGEST_POWER, _DEEPEST = 1000, 1000, 300
 def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
     """Check that a formula has only numbers, variables, five operators and a few functions, and bounded work.
 
-    Numbers become floats, so that none grows without end; whole powers of a variable stay whole.
+    Numbers become floats, so that none grows without bound; whole powers of a variable stay whole.
     """
     if depth > _DEEPEST:
         raise InvalidInputError("nested too deep")
@@ -48,7 +48,7 @@ def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
 
 @lru_cache(maxsize=64)
 def compile_formula(text: str, variables: tuple[str, ...]) -> Any:
-    """A formula of these variables: numbers, + − * / ** and a few functions."""
+    """Compile a formula of these variables, with numbers, + − * / ** and a few functions."""
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise InvalidInputError(f"a formula must be text of at most {_LONGEST} characters")
     try:
@@ -80,13 +80,13 @@ _IN_FLOATS = {name: getattr(np, name) for name in _NAMES[:-1]} | {"lgamma": _lga
 
 
 def in_floats(text: str, **values: Any) -> FloatArray:
-    """The formula at some values of its variables, in floats as they are: doubles, or more where given."""
+    """Evaluate a formula in floats, of the precision of the given values of its variables."""
     with np.errstate(all="ignore"):
         return np.asarray(_evaluate(text, _IN_FLOATS, values))
 
 
 def in_balls(text: str, **values: Any) -> Any:
-    """The formula in balls, or in series of them."""
+    """Evaluate a formula in balls, or in power series of balls."""
     from flint import arb
 
     of: dict[str, Callable[[Any], Any]] = {

@@ -5,9 +5,9 @@ Draws y₁, …, y_J have the distribution with coordinates η₀/m + r·s, s th
     p(θ | y) = ∫ π(s | y) p(θ | s) ds,    π(s | y) ∝ p(s) Π_j q(y_j | η₀/m + r·s),
 
 with p(s) the prior predictive distribution of the statistic and p(θ | s) the posterior of η₀ + s: in closed
-form for a Gaussian mean, separable over the levels for shares; for rates s is one number, which is weighed
-here. Records count as they were clipped; numbers in [0, 1] as a yes or no each, the widest spread that such
-numbers can have. Derivation: ``proofs/posterior-sampling.md``.
+form for a Gaussian mean, separable over the levels for shares; for rates s is one number, whose weights are
+computed here. Records enter as clipped. A number in [0, 1] is modelled as a yes or a no, which gives the
+widest spread that such numbers can have. Derivation: ``proofs/posterior-sampling.md``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from discreet.errors import InvalidInputError
 _LOG_WEIGHT_DEPTH = 45.0
 """Statistics whose weight is below e^−45 of the largest are left out."""
 _MOST_LISTED_STATISTICS, _SCANNED_STATISTICS, _QUADRATURE_NODES = 2_000, 4_000, 2_000
-"""Whole statistics that are listed one by one, those tried in a search, and nodes of the midpoint rule."""
+"""The most whole numbers that are listed, the points of a search, and the nodes of the midpoint rule."""
 
 
 def weighed_statistics(
     log_weight: Callable[[FloatArray], FloatArray], low: float, high: float, *, whole: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return statistics between the ends with their probabilities: all whole ones if few, else nodes.
+    """Return possible statistics with their probabilities: all whole numbers if few, otherwise nodes.
 
     The range with non-negligible weight is searched from the ends inwards, in steps that are fine near both
     ends. The midpoint rule then uses an angle, in which a weight like (s − low)^−½ at an end is smooth.

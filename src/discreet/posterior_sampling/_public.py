@@ -1,8 +1,8 @@
-"""The value of public records for a posterior draw, before any private record is opened.
+"""What public records contribute to a posterior draw, before any private record is opened.
 
-Public records enter the prior, η₀ + ΣS(public): they say something about θ, and private records stand out
-less from a prior that knows more. So with enough of them the posterior itself is private (``direct``), and
-before that each private record keeps more of its weight (``diffused``).
+Public records enter the prior, η₀ + ΣS(public): they inform about θ, and one private record changes an
+informative prior less. So with enough of them the posterior itself is private (``direct``), and with fewer
+each private record keeps more of its weight (``diffused``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIMULATED_DRAWS = 16
 
 @dataclass(frozen=True)
 class PublicPlan:
-    """The value of typical public records for one private draw; made by :func:`plan_public`."""
+    """What typical public records contribute to one private draw; made by :func:`plan_public`."""
 
     family: str
     n: int
@@ -44,7 +44,7 @@ class PublicPlan:
 
     @property
     def worth(self) -> int | None:
-        """How many private records the public ones are worth."""
+        """The number of private records that the public ones are worth; None if it is unknown."""
         return None if self.records is None else self.records - self.n
 
     def __str__(self) -> str:
@@ -75,20 +75,20 @@ def plan_public(
     public: int = 0,
     **options: Any,
 ) -> PublicPlan:
-    """Plan how far public records carry a posterior draw, before any private record is opened.
+    """Compute what public records contribute to a posterior draw, before any private record is opened.
 
     Parameters
     ----------
     family
-        The family, or its name; ``options`` are its own.
+        The family, or its name.
     prior
         Parameters of the prior, without the public records.
     n
         Number of private records.
     typical
-        Made-up records of which private and public ones are taken to be copies, such as ``[0, 0, 1]`` for a
-        third of yes; for ``"dirichlet"`` counts by level. Public records are whole: the typical ones in
-        order, again and again; counts by level are rounded down.
+        Made-up records; private and public ones are assumed to be copies of these, such as ``[0, 0, 1]`` if a
+        third are yes; for ``"dirichlet"``, counts of the levels. Public records are the typical ones in
+        order, repeated; counts of levels are rounded down.
     epsilon, order, delta
         The target, as in :func:`discreet.posterior_sampler`.
     public
@@ -138,7 +138,7 @@ def plan_public(
 
 
 def _record(model: Family, typical: Any) -> Natural:
-    """Return what one typical record adds."""
+    """Return the natural statistic of one typical record."""
     if model.records == "levels":
         statistic, number = typical, sum(typical)
     else:
@@ -147,7 +147,8 @@ def _record(model: Family, typical: Any) -> Natural:
 
 
 def _whole(model: Family, typical: Any, number: int) -> Natural:
-    """What ``number`` whole records add: the typical ones in order, repeated; counts are rounded down."""
+    """Return the statistic of ``number`` records: the typical ones in order, repeated; counts rounded
+    down."""
     if model.records == "levels":
         counts = [int(count) * number // sum(typical) for count in typical]
         return model.contribution(counts, sum(counts))

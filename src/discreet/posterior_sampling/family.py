@@ -45,13 +45,13 @@ MARGIN = 1e-6
 """Relative margin on profiles computed in floats; measured errors are below a tenth of it, see the tests."""
 LARGEST_PARAMETER = 1e12
 ENCLOSED = (1e-2, 1e7)
-"""Parameters whose distribution functions are enclosed in milliseconds; beyond, floats with the margin."""
+"""The largest parameter for which enclosures take milliseconds; beyond it, floats with a margin are used."""
 _LARGEST_ORDER, _NUMBER_OF_ORDERS = 1e6, 128
 
 
 @dataclass(frozen=True)
 class Family(ABC):
-    """A likelihood with its conjugate prior; all of it is public, and bounds are declared, not read.
+    """A likelihood with its conjugate prior; all of it is public, and bounds are declared by the user.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Family(ABC):
     work: ClassVar[float] = 0.1
     """The approximate time to compute a curve, in seconds."""
     words: ClassVar[str] = ""
-    """What θ is, in a report; names of fields in braces."""
+    """A description of θ for a report, with names of fields in braces."""
 
     def __post_init__(self) -> None:  # noqa: B027
         """Check the declared options."""
@@ -359,7 +359,7 @@ class Family(ABC):
         """
 
     def value(self, draws: FloatArray) -> FloatArray:
-        """Return draws as users read them: one number each where θ is one number.
+        """Return draws as shown to users: a plain number for each draw where θ is one number.
 
         Parameters
         ----------
@@ -416,7 +416,7 @@ class Family(ABC):
         Returns
         -------
         object
-            A distribution, or what :meth:`marginals` takes apart.
+            A distribution, or an object from which :meth:`marginals` makes distributions.
         """
         raise InvalidInputError(f"the posterior given draws cannot be computed for the family {self.name!r}")
 
@@ -522,7 +522,7 @@ class Family(ABC):
         """Return an exponential family with one natural parameter, from its formulas.
 
         The likelihood is proportional to exp(t·S(x) − A(t)). The prior is (mean of S, number of records that
-        it counts as). Draws are exact draws of t; the Rényi curve is an upper bound, see
+        it weighs as much as). Draws are exact draws of t; the Rényi curve is an upper bound, see
         :mod:`discreet.posterior_sampling.families.defined`.
 
         Parameters
@@ -598,7 +598,7 @@ class NumberFamily(Family):
     """A family whose records are numbers within declared bounds, or within 0 and 1."""
 
     bounds_of: ClassVar[str] = "one record"
-    """What the declared bounds limit, in messages."""
+    """The quantity that the declared bounds limit, for messages."""
     least: ClassVar[float] = -math.inf
     """The least value that a bound may have."""
 
@@ -718,7 +718,7 @@ class ProfiledFamily(Family):
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Return pairs of neighbouring posteriors, one of which has the largest hockey-stick divergence.
 
-        None where no theorem says which they are: then δ(ε) follows from the Rényi divergences.
+        Where no theorem names them, δ(ε) follows from the Rényi divergences.
 
         Parameters
         ----------
@@ -732,7 +732,7 @@ class ProfiledFamily(Family):
         Returns
         -------
         list of pairs of tuples
-            Empty where no theorem names them: δ(ε) then follows from the Rényi divergences.
+            Empty where no theorem names them.
         """
         return self.extreme_pairs(eta, n, r)
 
@@ -971,7 +971,7 @@ def of_two(kind: type[Kind], parameters: Any, expected: str) -> Kind:
     parameters : object
         The two parameters, or the prior itself.
     expected : str
-        What the parameters are, for the message.
+        A description of the parameters, for the message.
 
     Returns
     -------
@@ -980,7 +980,7 @@ def of_two(kind: type[Kind], parameters: Any, expected: str) -> Kind:
     Raises
     ------
     InvalidInputError
-        If they are not two.
+        If there are not exactly two.
     """
     if isinstance(parameters, kind):
         return parameters
@@ -1044,9 +1044,9 @@ def add_scaled(eta: Natural, more: Natural, scale: Fraction = Fraction(1)) -> Na
     eta : tuple of Fraction
         The natural parameters η of the prior or posterior.
     more : tuple of Fraction
-        What is added.
+        The natural parameters to add.
     scale : Fraction
-        What it is multiplied by.
+        The factor by which they are multiplied.
 
     Returns
     -------
@@ -1183,7 +1183,7 @@ class PosteriorCurve(Curve):
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
-        """Return about the order from which λη_P + (1−λ)η_Q is not normalisable; ``renyi`` is ∞ there."""
+        """Return the approximate order from which λη_P + (1−λ)η_Q is not normalisable, so ``renyi`` is ∞."""
 
         def _is_normalisable(order: Fraction) -> bool:
             return self.family.normalisable(_mix(pair, order))
@@ -1258,7 +1258,7 @@ class PosteriorCurve(Curve):
         family = Family.from_dict(parameters["family"])
         curve = family.curve(eta, as_size(parameters["n"]), as_rational(parameters["r"], "r"))
         if not isinstance(curve, PosteriorCurve):
-            raise InvalidInputError(f"the curve of {family.name!r} differs from what its parameters give")
+            raise InvalidInputError(f"the stored curve of {family.name!r} is not that of its parameters")
         return curve
 
 
@@ -1342,9 +1342,9 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
     data : array, or a table for one column
         The records.
     people : mapping
-        Must hold no bound on the records of a person.
+        Must be empty: these records cannot be bounded per person.
     number : int
-        How many numbers a record has.
+        The number of components of a record.
     column : str, optional
         The column that holds the records; none where the data are one column.
 
@@ -1365,7 +1365,7 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
     (2, 2)
     """
     if any(value is not None for value in people.values()):
-        raise InvalidInputError("person= is for a column of numbers; here give one row for each person")
+        raise InvalidInputError("person= is for one column of numbers; give one row for each person")
     if column is not None and number == 1:
         data = [as_number(value) for (value,) in read_rows(data, [column])]
     try:

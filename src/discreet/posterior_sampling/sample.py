@@ -1,4 +1,4 @@
-"""Published posterior draws, the distribution of the parameters given them, and what they cost."""
+"""Published posterior draws, the distribution of the parameters given them, and their privacy cost."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ DRAW_METHODS = {
     "posterior was published.",
 }
 _READING = (
-    "The figures are the posterior of the parameter given the draws, and account for the prior, the records "
-    "and the randomness of the draw. Records count as clipped to the declared bounds."
+    "The numbers are the posterior of the parameter given the draws, and account for the prior, the records "
+    "and the randomness of the draw. Records are clipped to the declared bounds."
 )
 _UNCHECKED = (
     "the cost of draws of this family was computed by version 0.2 and cannot be recomputed: the guarantee is "
     "shown as stated, not checked"
 )
 _COARSE_GRID_CELLS = 2**22
-"""In usual cell widths: a grid coarser than this, 2⁻¹⁰ of the scale of a draw, is refused."""
+"""The coarsest grid, in multiples of the default cell width: 2⁻¹⁰ of the scale of a draw."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,8 @@ class Sample(Answer):
     Parameters
     ----------
     sampler : {"direct", "diffused", "concentrated"}
-        How the posterior was spread out.
+        How the posterior was made private: as it is, with less weight of the records, or with more of the
+        prior.
     family : mapping
         The family, as :meth:`Family.to_dict` writes it.
     prior : list
@@ -78,9 +79,9 @@ class Sample(Answer):
     drawn : list
         The draws.
     guarantee : Guarantee
-        What all draws together cost.
+        The guarantee of all draws together.
     versions : mapping
-        Versions of the software that drew.
+        Versions of the software that made the draws.
     bounds : tuple of float, optional
         The bounds of a mean, in whose units the values are.
     levels : tuple of str, optional
@@ -111,11 +112,11 @@ class Sample(Answer):
     grid: Fraction
     target: Mapping[str, Any]
     drawn: list[Any]
-    """What was released: the draws."""
+    """The released draws."""
     guarantee: Guarantee
     versions: Mapping[str, str] = field(default_factory=dict)
     bounds: tuple[float, float] | None = None
-    """The bounds of a mean, which 0 and 1 stand for."""
+    """The bounds of a mean, to which 0 and 1 correspond."""
     levels: tuple[str, ...] | None = None
     """The values whose shares were drawn."""
 
@@ -135,7 +136,7 @@ class Sample(Answer):
 
     @cached_property
     def posterior(self) -> Any:
-        """The distribution of θ given the draws, their randomness accounted for; no privacy is spent.
+        """The distribution of θ given the draws, which accounts for their randomness and costs no privacy.
 
         A :class:`Normal` for a mean (one for each axis of a vector), a mixture of Gammas for a rate, the
         distribution of the share for ``beta``, and for ``dirichlet`` a distribution of all shares with
@@ -273,10 +274,10 @@ class Sample(Answer):
         values = self._rows_drawn
         cells = tuple((str(i + 1), *(f"{x:.6g}" for x in row)) for i, row in enumerate(values[:_DRAWS_SHOWN]))
         more = "" if len(values) <= _DRAWS_SHOWN else f" (the first {_DRAWS_SHOWN} of {len(values)})"
-        return (Table(("draw", *self.names), cells, f"What was drawn{more}:"),)
+        return (Table(("draw", *self.names), cells, f"The released draws{more}:"),)
 
     def words(self) -> Words:
-        """Return what was drawn, from which model, and how to read the figures.
+        """Return a description of the draws and the model, and how to read the numbers.
 
         Returns
         -------
@@ -329,7 +330,7 @@ class Sample(Answer):
         return {"private": True, **values, "draws": draws}
 
     def check_parts(self) -> None:
-        """Check that the draws are numbers of the family's parameter, from a posterior that is possible.
+        """Check that the draws are possible values of the family's parameter, and the posterior is proper.
 
         Raises
         ------
@@ -346,7 +347,7 @@ class Sample(Answer):
         if self.sampler not in DRAW_METHODS:
             raise ValueError("its sampler is unknown")
         if (self.r != 1 and self.sampler != "diffused") or (self.m != 1 and self.sampler != "concentrated"):
-            raise ValueError("its posterior is not scaled as its sampler scales it")
+            raise ValueError("its r and m do not match its sampler")
         if not (0 < self.r <= 1 and 0 < self.m <= 1 and self.grid > 0):
             raise ValueError("r and m must be above 0 and at most 1, and the grid positive")
         if not isinstance(self.target, dict) or not set(self.target) <= {"epsilon", "delta", "order"}:
@@ -364,7 +365,7 @@ class Sample(Answer):
         return {"epsilon": least, "delta": str(self.guarantee.exact_delta)}
 
     def cost(self) -> Guarantee:
-        """Return what the draws cost by the family's theorem; several draws compose.
+        """Return the guarantee of all draws by the family's theorem and composition.
 
         Returns
         -------
@@ -402,7 +403,7 @@ class Sample(Answer):
         Raises
         ------
         InvalidInputError
-            If a value is not of its kind.
+            If a value has the wrong type.
         """
         Family.from_dict(content["family"])
         bounds, levels = content["bounds"], content.get("levels")

@@ -2,7 +2,7 @@
 
 Geumlek, Song and Chaudhuri (2017), for every conjugate family of :mod:`discreet.posterior_sampling.families`:
 
-* ``direct``: a draw from the posterior η₀ + ΣS(x), with whatever privacy it has;
+* ``direct``: a draw from the posterior η₀ + ΣS(x), whose guarantee depends on prior and n;
 * ``diffused``: from η₀ + r ΣS(x), with the largest r ≤ 1 that meets a target;
 * ``concentrated``: from η₀/m + ΣS(x), with the largest m ≤ 1 that meets a target.
 
@@ -53,7 +53,7 @@ class PosteriorSampler:
     Parameters
     ----------
     name : {"direct", "diffused", "concentrated"}
-        How the posterior is spread out.
+        How the posterior is made private.
     family : Family
         The model of one record.
     prior : object
@@ -67,7 +67,7 @@ class PosteriorSampler:
     grid : Fraction
         The width of the cells that draws are rounded to.
     guarantee : Guarantee
-        What one draw costs.
+        The guarantee of one draw.
     target : mapping
         The privacy target.
 
@@ -216,8 +216,8 @@ class PosteriorSampler:
         column : str, optional
             The column that holds the records; none where the data are one column.
         **options
-            How records are read: ``levels=`` for a Dirichlet, ``missing=`` for what a missing value counts
-            as.
+            How records are read: ``levels=`` for a Dirichlet, ``missing=`` for the value that missing ones
+            count as.
 
         Returns
         -------
@@ -244,8 +244,8 @@ class PosteriorSampler:
     def after_breach(self, statistic: Any, leaked: int) -> Guarantee:
         """Return the guarantee of one draw for the other records once some records are known.
 
-        What the known records add to the posterior is then as public as the prior, so the others are n −
-        ``leaked`` records under a stronger prior.
+        The known records then act like a part of the prior, so the others are n − ``leaked`` records under a
+        stronger prior.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ def posterior_sampler(
     Parameters
     ----------
     name : {"direct", "diffused", "concentrated"}
-        How the posterior is spread out; ``"direct"`` needs no target and reports what it achieves.
+        How the posterior is made private; ``"direct"`` needs no target and reports the guarantee that it has.
     family : str or Family
         The model of one record: its name, such as ``"beta"``, ``"gaussian"`` or ``"binomial"``
         (``docs/how-to/posterior-draws.md`` lists them), or a family object.
@@ -317,11 +317,11 @@ def posterior_sampler(
     epsilon : number, optional
         The privacy budget.
     order : float, optional
-        Asks for Rényi privacy of this order.
+        The order of the target, if that is Rényi privacy.
     delta : number, optional
-        Asks for (ε, δ), met on the exact profile.
+        The δ of the target, if that is (ε, δ).
     grid : number, optional
-        The width of the cells that draws are rounded to; a fine one is chosen from public parameters.
+        The width of the cells that draws are rounded to; by default a fine one, from public parameters.
     per_person : int, optional
         How many of the n records one person may have; the target is then met for a person, by group privacy.
     **options
@@ -489,7 +489,7 @@ def as_family(family: str | Family, options: dict[str, Any]) -> Family:
 
 
 def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target | None) -> tuple[float, float]:
-    """Return the largest (r, m) found that meets the target, which is verified there."""
+    """Return the largest (r, m) that the search finds and verifies to meet the target."""
     if target is None:
         return 1.0, 1.0
 
@@ -502,7 +502,7 @@ def _scalings(name: str, loss: Callable[[float, float], Curve], target: Target |
     if name == "direct":
         raise InvalidInputError(
             f"'direct' does not reach the target: it gives {target.describe_loss(full)}. "
-            "'diffused' and 'concentrated' scale the posterior until it does; more prior weight or public "
+            "'diffused' and 'concentrated' scale the posterior until they do; more prior weight or public "
             "data (prior.updated_with_public) help too"
         )
     rough = largest_scale(

@@ -137,7 +137,7 @@ def grid(spent: Sequence[tuple[Curve, int]]) -> tuple[list[tuple[Losses, int]], 
 
 
 def _variance(curve: Curve, reach: float) -> float:
-    """Return about E[loss²], which is twice the area under the tail of δ."""
+    """Return approximately E[loss²], which is twice the area under the tail of δ."""
     if curve.response:
         return reach * reach
     losses = np.linspace(0.0, reach, 257)
@@ -145,7 +145,7 @@ def _variance(curve: Curve, reach: float) -> float:
 
 
 def _common_step(responses: Sequence[tuple[Fraction, Fraction] | None]) -> float | None:
-    """The largest number of which all losses are multiples, rounded to a double; None where there is none."""
+    """Return the largest number of which all losses are multiples, as a double; None if there is none."""
     numerator, denominator = 0, 1
     for response in responses:
         if response is None or denominator > 1 << 60:
@@ -158,7 +158,7 @@ def _common_step(responses: Sequence[tuple[Fraction, Fraction] | None]) -> float
 
 
 def _reach(curve: Curve, tail: float) -> float:
-    """Return about the ε from which on δ is at most a tail probability."""
+    """Return the approximate ε from which on δ is at most a tail probability."""
     if curve.response:
         return curve.end
 
@@ -263,9 +263,7 @@ class Composition:
         return 1e6 / max(farthest, 1e-290)
 
     def _tilt(self, enough: Callable[[float, float, float, float], bool]) -> float:
-        """Return about the least θ ≥ 0 at which a condition on (θ, K, K', K'') holds; all larger θ meet it
-        too.
-        """
+        """Return the approximate least θ ≥ 0 that meets a condition on (θ, K, K', K''), as larger θ do."""
         if enough(0.0, *self.cumulants(0.0)):
             return 0.0
         high = math.log(self._largest_tilt)
@@ -276,7 +274,7 @@ class Composition:
         return math.exp(boundary(steep, high, high + math.log(1e-18), relative=0.0, absolute=math.log(1.05)))
 
     def _distribution(self, tilt: float) -> tuple[_Distribution, float]:
-        """The distribution of the whole loss at a tilt, and the logarithm of what it was divided by."""
+        """Return the distribution of the total loss at a tilt, and the logarithm of its normaliser."""
         if tilt not in self._distributions:
             heap: list[_Distribution] = []
             log_scale = 0.0
@@ -315,7 +313,7 @@ class Composition:
         return min(value for value, _ in [*bounds, self._delta(epsilon, tilt)])
 
     def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
-        """Return an upper bound on δ(ε) from one tilt, and how much of it is an allowance for errors."""
+        """Return an upper bound on δ(ε) from one tilt, and the part of it that covers numerical errors."""
         distribution, log_scale = self._distribution(tilt)
         step = self._step
         steps = min(epsilon / step * (1 - 1e-15), 1e300)  # infinite where the step is far below ε
@@ -345,7 +343,7 @@ class Composition:
         return min(1.0, self._infinite + value), slack + rounding * finite
 
     def epsilon(self, delta: float) -> float:
-        """Return about the least ε with δ(ε) ≤ ``delta``; infinite where there is none."""
+        """Return the approximate least ε with δ(ε) ≤ ``delta``; infinite where there is none."""
         if self._nothing or self._infinite >= delta:
             return math.inf
         wanted = math.log(delta - self._infinite)

@@ -34,7 +34,7 @@ def _as_count(value: int, name: str) -> None:
 
 
 class _Derived(Curve):
-    """A curve derived from others, in the same way from proven profiles and from floating-point ones."""
+    """A curve derived from others by one formula, for proven profiles and for floating-point ones."""
 
     @property
     @abstractmethod
@@ -102,7 +102,7 @@ class _Derived(Curve):
 
 @dataclass(frozen=True)
 class Largest(_Derived):
-    """The pointwise largest of several curves, for parts of the data of which one record touches only one.
+    """The pointwise largest of several curves, for disjoint parts of the data: each record is in only one.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class Largest(_Derived):
 
 @dataclass(frozen=True)
 class _Around(_Derived):
-    """A curve derived from one other: its profile carries the guarantee, and no Rényi order is bounded."""
+    """A curve derived from one other: it has a profile but no bound on Rényi divergences."""
 
     curve: Curve
 
@@ -276,7 +276,7 @@ class Inexact(_Around):
     Notes
     -----
     P̂(A) ≤ P(A) + τ ≤ e^ε Q(A) + δ + τ ≤ e^ε (Q̂(A) + τ) + δ + τ. The sum rises again for large ε while the
-    true profile does not, so the least value holds for every larger ε. Rényi divergences have no bound.
+    true profile does not, so its least value bounds δ at every larger ε. Rényi divergences have no bound.
 
     Examples
     --------
@@ -340,7 +340,7 @@ class Tabulated(Curve):
 
     Notes
     -----
-    A profile is convex in e^ε, so a chord lies above it. Beyond the last ε the last δ holds.
+    A profile is convex in e^ε, so a chord lies above it. Beyond the last ε, the last δ is the bound.
 
     Examples
     --------
@@ -423,7 +423,7 @@ class Composed(Curve):
     Parameters
     ----------
     parts
-        Distinct curves, each with how many outputs have it.
+        Distinct curves, each with the number of outputs that have it.
 
     Examples
     --------
@@ -576,7 +576,7 @@ def compose_curves(spent: Sequence[tuple[Curve, int]]) -> Curve:
     Parameters
     ----------
     spent
-        Curves, each with how many outputs have it.
+        Curves, each with the number of outputs that have it.
 
     Returns
     -------

@@ -2,8 +2,8 @@
 
 Guarantees for different relations or units cannot be combined, because they protect different things:
 replacing a record says nothing about removing one, nor a visit about a patient. The exception is a guarantee
-within public groups: whatever implies one may stand beside it, and the result is then within groups. Proofs
-and citations: ``proofs/accounting.md``.
+within public groups: guarantees that imply one can be combined with it, and the result is within groups.
+Proofs and citations: ``proofs/accounting.md``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def compose(guarantees: Iterable[Guarantee], count: int = 1) -> Guarantee:
         The guarantees, fixed before the first output. An output may depend on earlier ones; if the guarantees
         may too, use :class:`Odometer`.
     count
-        How many times the whole list is released.
+        The number of times that the whole list is released.
 
     Returns
     -------
     Guarantee
-        The guarantee of all the outputs together. Pairs (ε, δ) add up, exactly. Behind them Rényi divergences
-        add up, Gaussian losses add their μ², and profiles are convolved, so ``epsilon_at(delta)`` can be far
-        below the sum for many outputs.
+        The guarantee of all the outputs together. Pairs (ε, δ) add up, exactly. For the privacy curve, Rényi
+        divergences are added, Gaussian losses add their μ², and profiles are convolved, so
+        ``epsilon_at(delta)`` can be far below the sum for many outputs.
 
     Raises
     ------
@@ -82,9 +82,9 @@ def parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
     Returns
     -------
     Guarantee
-        The largest of them. For replace-one guarantees the relation is within-group, and the assumption is
-        recorded that the part of each record, and so the size of each part, is public and does not change.
-        Where the part is itself private, use add-remove guarantees: replacing a record touches two parts.
+        The largest of them. For replace-one guarantees the relation is within-group, and it assumes that the
+        part of each record, and so the size of each part, is public and does not change. If the part of a
+        record is private, use add-remove guarantees: replacing a record affects two parts.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class Odometer:
     Notes
     -----
     Both are privacy filters, valid when mechanisms and budgets are chosen adaptively. The convolution of
-    profiles behind :func:`compose` need not be, and is not used here.
+    profiles that :func:`compose` uses need not be valid then, and is not used here.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class Odometer:
         self.accounting = accounting
         self.history: list[Guarantee] = []
         self._total: tuple[Any, ...] = (Fraction(0),) * 2
-        """(ε, δ), or of ``accounting="renyi"`` the divergence of each order."""
+        """The loss so far: (ε, δ), or for ``accounting="renyi"`` the divergence of each order."""
         if accounting == "renyi":
             self._total = (0.0,) * len(self.orders)
 
@@ -209,7 +209,7 @@ class Odometer:
         """
         _check_guarantee(guarantee)
         if not guarantee.is_private:
-            raise NotPrivateError("the output has no privacy guarantee: no budget admits it")
+            raise NotPrivateError("the output has no privacy guarantee, so it cannot be charged to a budget")
         if guarantee.unit != self.unit or not guarantee.relation.implies(self.relation):
             protected = Guarantee(Fraction(0), self.relation, unit=self.unit).protects
             raise InvalidInputError(
@@ -279,7 +279,7 @@ def _check_guarantee(guarantee: object) -> None:
 
 
 def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation, str | None]:
-    """Return the guarantees, and the relation and unit for which all of them hold."""
+    """Return the guarantees, and the relation and unit that all of them cover."""
     try:
         parts = list(guarantees)
     except TypeError:

@@ -86,7 +86,7 @@ class Curve(ABC):
         return self.rough_profile(epsilon)
 
     def rough_profile(self, epsilon: float) -> float:
-        """Approximate :meth:`profile` quickly, to locate a solution; never report the value.
+        """Approximate :meth:`profile` quickly, only to locate a solution.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Curve(ABC):
         Returns
         -------
         float
-            About δ(ε).
+            The approximate δ(ε).
         """
         return float(self.profiles(np.array([epsilon]))[0])
 
@@ -122,7 +122,7 @@ class Curve(ABC):
 
     @property
     def response(self) -> tuple[Fraction, Fraction] | None:
-        """The pair (ε, δ) if the curve is that of all (ε, δ)-private mechanisms, else None.
+        """The pair (ε, δ) if the curve is that of all (ε, δ)-private mechanisms, otherwise None.
 
         The losses of such a curve are ±ε and, with mass δ, infinity.
         """
@@ -291,7 +291,8 @@ class Curve(ABC):
         Returns
         -------
         float
-            ε, infinite where there is none. Bisection finds it, and δ was verified at the value returned.
+            ε, infinite where there is none. It is found by bisection, and δ is verified at the returned
+            value.
 
         Raises
         ------
@@ -491,8 +492,8 @@ class Approximate(Curve):
     """The curve of every mechanism that is (ε, δ)-differentially private.
 
     Its profile is that of the least private such mechanism (Kairouz, Oh and Viswanath 2015): anything with
-    probability δ, otherwise randomised response. What is composed from it holds for every mechanism with this
-    ε and δ.
+    probability δ, otherwise randomised response. Compositions of this curve are valid for every mechanism
+    with this ε and δ.
 
     Parameters
     ----------
@@ -576,7 +577,7 @@ class Approximate(Curve):
 
 
 def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ball:
-    """Enclose the δ at which N(μ, 1) and N(0, 1) can be told apart.
+    """Enclose the smallest δ with which the pair N(μ, 1), N(0, 1) is (ε, δ)-indistinguishable.
 
     Parameters
     ----------
@@ -775,7 +776,7 @@ class Target:
     def of(
         cls, epsilon: EpsilonLike, delta: EpsilonLike | None, order: float | None, n: int, instead: str
     ) -> Target:
-        """Build a target from what a user gave.
+        """Build a target from parameters of a user.
 
         Parameters
         ----------
@@ -786,9 +787,9 @@ class Target:
         order
             Rényi order λ, or None where ``delta`` is given.
         n
-            Number of records, against which δ is judged.
+            Number of records; δ of 1/n or more raises a warning.
         instead
-            What is available without δ, for the message.
+            What the message suggests if there is no δ.
 
         Returns
         -------
@@ -807,8 +808,8 @@ class Target:
         probability = as_target_delta(delta, instead)
         if probability * n >= 1:
             warn(
-                f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: such a guarantee admits "
-                "publishing a record chosen at random; choose delta well below 1/n",
+                f"delta={float(probability):g} is at least 1/n = {1 / n:.3g}: publishing a record chosen at "
+                "random would satisfy such a guarantee; choose delta well below 1/n",
                 PrivacyWarning,
             )
         return cls(budget, probability)
@@ -828,7 +829,7 @@ class Target:
         curve
             The curve of the output.
         rough
-            Whether to use the fast approximation of the profile, which is no proof.
+            Whether to use the fast approximation of the profile, which proves nothing.
 
         Returns
         -------
@@ -883,7 +884,7 @@ class Target:
 
 
 def _least_over_orders(value: Callable[[float], float], max_order: float) -> float:
-    """Return about the least bound over the orders; each is valid, so the search need not be exact."""
+    """Return nearly the least bound over all orders; each is valid, so the search need not be exact."""
     if max_order <= 1:
         return math.inf
     top = math.log(min(max_order - 1, _LARGEST_ORDER) * (1 - 1e-9))

@@ -27,14 +27,14 @@ from discreet.privacy.composite_curves import Group, group_curve
 from discreet.privacy.curves import Approximate, Curve, as_probability
 
 _MAX_SECONDS = 6.0
-"""Seconds that a text about a guarantee may take: it may be of a stranger's document."""
+"""The most seconds to compute a text about a guarantee, which may come from an untrusted document."""
 _ROUNDING_FACTOR = 1 - Fraction(1, 10**9)
-"""By which a Gaussian loss that was computed elsewhere may be below the one computed here."""
+"""The factor by which a stored Gaussian loss may be below the one computed here, for rounding."""
 _MAX_EPSILON = 10**300
 
 
 def _within(number: object, high: int) -> bool:
-    """Return whether it is already an exact number from 0 to ``high``."""
+    """Return whether a number is already an exact number from 0 to ``high``."""
     return type(number) is Fraction and 0 <= number <= high
 
 
@@ -90,7 +90,7 @@ class Guarantee:
     curve: Curve | None = None
     unit: str | None = None
     is_private: bool = field(init=False, repr=False, compare=False)
-    """Whether anything is promised at all."""
+    """Whether there is a guarantee at all."""
 
     def __post_init__(self) -> None:
         if self.exact_epsilon is not None and not _within(self.exact_epsilon, _MAX_EPSILON):
@@ -335,7 +335,7 @@ class Guarantee:
         Parameters
         ----------
         note
-            Which group that is, for the assumptions.
+            The assumption to record: which group is public.
 
         Returns
         -------
@@ -365,19 +365,19 @@ class Guarantee:
         return str(self.relation) if self.unit is None else f"{self.relation}, unit {self.unit!r}"
 
     def check_covers(self, cost: Guarantee) -> None:
-        """Refuse to promise more than ``cost``, which was computed from what is published.
+        """Raise an error if this claims more than ``cost``, which was computed from the published values.
 
         Parameters
         ----------
         cost
-            What holds for a record, or for the same people. For people the bound among the assumptions says
-            how many records each has, and group privacy what that costs.
+            The guarantee for one record, or for the same people. If people are protected, the assumptions
+            bound the number of records of each, and group privacy gives the cost.
 
         Raises
         ------
         InvalidInputError
-            If the relation or the unit does not follow from that of ``cost``; if a curve is given that is
-            not its own, nor that of a larger Gaussian loss; or if the pair (ε, δ) is below its profile.
+            If the relation or the unit does not follow from that of ``cost``; if the curve is neither that of
+            ``cost`` nor that of a larger Gaussian loss; or if the pair (ε, δ) is below its profile.
         """
         if not self.is_private:
             return
@@ -393,7 +393,7 @@ class Guarantee:
             raise InvalidInputError(f"it claims {self}, but what it publishes costs more")
 
     def _is_dominated_by(self, cost: Guarantee) -> bool:
-        """Whether the pair (ε, δ) is, part by part, no less than that of ``cost``."""
+        """Return whether ε and δ are both at least those of ``cost``."""
         epsilon, least = self.exact_epsilon, cost.exact_epsilon
         if epsilon is None or least is None:
             return False

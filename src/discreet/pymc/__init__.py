@@ -120,7 +120,7 @@ def bambi_family(noise: Any, total: Any = None) -> Any:
     )
 
     class Noisy:
-        """The distribution with everything fixed but the mean."""
+        """The distribution with all parameters fixed except the mean."""
 
         def __new__(cls, name: str, **options: Any) -> Any:
             return kind(name, *sizes, options.pop(parent), noise, **options)
@@ -134,7 +134,8 @@ def bambi_family(noise: Any, total: Any = None) -> Any:
 
 
 def observe(likelihood: Likelihood | MixtureLikelihood) -> Callable[..., Any]:
-    """Return a function that adds what was published to a model: ``observe(release.likelihood())(shares)``.
+    """Return a function that adds the likelihood of the published values to a model:
+    ``observe(release.likelihood())(shares)``.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def observe(likelihood: Likelihood | MixtureLikelihood) -> Callable[..., Any]:
     """
 
     def statement(parameters: Any, name: str = "published") -> Any:
-        """Add what was published to the model that is open.
+        """Add the log-likelihood of the published values to the open model.
 
         Parameters
         ----------

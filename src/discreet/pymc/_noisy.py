@@ -28,7 +28,7 @@ ValueAndSlope = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def remember_last(value_and_slope: ValueAndSlope) -> ValueAndSlope:
-    """Keep the last result: PyTensor asks for the value and for the derivative one after the other."""
+    """Cache the last result, because PyTensor requests the value and the derivative one after the other."""
     last: list[Any] = [None, None]
 
     def remembered_value_and_slope(z: Any, parameter: Any) -> tuple[Any, Any]:
@@ -80,7 +80,8 @@ class LogProb(Op):  # type: ignore[misc]
     L_op = pullback  # its name in PyTensor before 3
 
     def infer_shape(self, *arguments: Any) -> Any:
-        """Return the shape; the shapes of the inputs are last, PyTensor before 3 passes the graph too."""
+        """Return the shape of the output. The input shapes are the last argument; PyTensor before 3 passes
+        the graph too."""
         z, parameter = arguments[-1]
         shape = [pt.maximum(a, b) for a, b in zip(z, parameter, strict=True)]
         return [tuple(shape[: len(shape) - (0 if self.derivative else self.summed_axes)])]
@@ -116,7 +117,7 @@ class NoisyCounts(ABC):
 def independent_cells(
     noise: Any, parameter: Any, draw: Any, size: Any = None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return what ``pm.CustomDist`` takes for independent cells; ``draw`` draws true counts."""
+    """Return the arguments of ``pm.CustomDist`` for independent cells; ``draw`` draws true counts."""
     distribution = bridging.independent(as_noise(noise))
 
     def value_and_slope(z: Any, parameter: Any) -> tuple[Any, Any]:
@@ -129,7 +130,7 @@ def independent_cells(
 
 
 def cells_of_total(noise: Noise, probs: Any, n: int) -> tuple[list[Any], dict[str, Any]]:
-    """Return what ``pm.CustomDist`` takes for cells that sum to a public total."""
+    """Return the arguments of ``pm.CustomDist`` for cells whose true counts sum to a public total."""
 
     def value_and_slope(z: Any, probs: Any) -> tuple[Any, Any]:
         sums = probs.sum(axis=-1, keepdims=True)
@@ -149,7 +150,7 @@ def cells_of_total(noise: Noise, probs: Any, n: int) -> tuple[list[Any], dict[st
 
 
 def potential(name: str, likelihood: Likelihood | MixtureLikelihood, parameters: Any) -> Any:
-    """Add the log-likelihood of any kind to the model."""
+    """Add a log-likelihood to the model, as a potential."""
 
     def value_and_slope(_: Any, parameters: Any) -> tuple[Any, Any]:
         return likelihood.log_prob(parameters), likelihood.gradient(parameters)

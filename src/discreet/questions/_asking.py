@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 LARGE_EPSILON = 10
-"""Above this ε the curator is warned."""
+"""The curator is warned of any ε above this."""
 LARGEST_DELTA = Fraction(1, 1000)
-"""Above this δ a question is refused unless it is acknowledged."""
+"""A question with a δ above this is refused unless it is acknowledged."""
 _large_delta_allowed: ContextVar[bool] = ContextVar("large_delta_allowed", default=False)
 _warned_uncounted = False
 
@@ -60,16 +60,16 @@ def cautions(question: Question, request: Request) -> tuple[str, ...]:
 
 
 class BoundQuestion:
-    """A question under a schema, put to data, which are read at most once for price and answer together.
+    """A question bound to a schema and to data, which are read at most once for both price and answer.
 
     Parameters
     ----------
     question : Question
-        What is asked.
+        The question.
     schema : Schema
         What is public about the data.
     data
-        The records; not opened before the price is known, where the schema declares their number.
+        The records. If the schema declares their number, they are not opened before the price is known.
     """
 
     def __init__(self, question: Question, schema: Schema, data: Any) -> None:
@@ -117,16 +117,17 @@ class BoundQuestion:
 
     @property
     def size(self) -> Any:
-        """The public size that the data show, which are read for it."""
+        """The public number of records (or sizes of groups), for which the data are read if it is not
+        declared."""
         return self.request.size_of(self._statistic)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The price: fixed before the data are opened where the size is declared."""
+        """The guarantee, which is the price; known before the data are opened if their size is declared."""
         return self._price.guarantee
 
     def plan(self) -> dict[str, Any]:
-        """Return what is asked, as a ledger stores it."""
+        """Return the plan of the question, as a ledger stores it."""
         return self.question.plan(self.schema)
 
     def _make(self) -> Answer:
@@ -136,7 +137,7 @@ class BoundQuestion:
         return answer
 
     def answer(self, charge: Charge | None = None) -> Any:
-        """Return the answer, charged before it is returned where there is something to charge."""
+        """Return the answer, after charging it if ``charge`` is given."""
         for caution in cautions(self.question, self.request):
             warn(caution, PrivacyWarning)
         if not isinstance(charge, Charge | None):
@@ -160,7 +161,7 @@ class BoundQuestion:
 
 
 def _is_list(data: Any) -> bool:
-    """Whether the data are a list or an array of values, and not a list of paths or a table of a database."""
+    """Return whether the data are values in a list or array, not a list of paths or a database table."""
     is_list = isinstance(data, list | tuple) and not is_files(data)
     if isinstance(data, tuple) and is_database(data):
         return False
@@ -168,7 +169,7 @@ def _is_list(data: Any) -> bool:
 
 
 def _is_one_column(data: Any) -> bool:
-    """Whether the data are one column without a table: values, a series, or counts by value."""
+    """Return whether the data are one column without a table: values, a series, or counts by value."""
     if isinstance(data, Mapping):
         return not any(hasattr(value, "__len__") for value in data.values())
     if _is_list(data) or isinstance(data, Iterator):
@@ -200,12 +201,12 @@ def check_delta(guarantee: Guarantee, n: Any) -> None:
 
 
 def warn_uncounted() -> None:
-    """Warn once per process that a call without a charge is counted by nobody."""
+    """Warn once per process that no ledger records the cost of a call without a charge."""
     global _warned_uncounted
     if not _warned_uncounted:
         _warned_uncounted = True
         warn(
-            "no ledger keeps count of what this call spends: pass charge=discreet.Charge(ledger, dataset, "
-            "id), or ask through a discreet.Study",
+            "no ledger records the budget that this call spends: pass "
+            "charge=discreet.Charge(ledger, dataset, id), or ask through a discreet.Study",
             PrivacyWarning,
         )

@@ -1,4 +1,4 @@
-"""Requests answered by a mechanism on counts: of a column, of bins, of a table, of public groups."""
+"""Requests answered by noisy counts: of a column, of bins, of a table, or within public groups."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANY_LEVELS = 50
-"""With more levels than this the parameter of the prior is inferred unless it is declared."""
+"""The number of levels above which the parameter of the prior is inferred unless it is declared."""
 _MARGIN_DRAWS = 1000
-"""Draws for the standard deviation of a margin in a plan: accurate to about two percent."""
+"""The number of draws for the standard deviation of a margin in a plan, accurate to about two percent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class CountRequest(Request):
     Parameters
     ----------
     epsilon : Fraction
-        What it may spend.
+        The privacy budget.
     delta, prior, mechanism, options
         As in :class:`discreet.Proportions`.
     """
@@ -87,7 +87,7 @@ class CountRequest(Request):
 
     @property
     def strength(self) -> LogUniform | None:
-        """The range of the unknown parameter of the prior, where many levels have one that is inferred."""
+        """The range of the parameter of the prior if it is inferred, as for many levels; otherwise None."""
         return STRENGTH_PRIOR if self.prior is None and self.k > MANY_LEVELS else None
 
     @property
@@ -103,12 +103,12 @@ class CountRequest(Request):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether records without a value are counted, privately, beside the levels: n is that of all."""
+        """Whether records without a value are counted, privately, besides the levels; n includes them."""
         return self.domain.excludes_missing and not self.hides_size
 
     @property
     def expected_total(self) -> LogUniform | None:
-        """What is declared about the number of records where that is private."""
+        """The declared range of the number of records, if that is private."""
         expected_n = self.schema.expected_n
         return None if expected_n is None else LogUniform.of(expected_n, "expected_n")
 
@@ -136,7 +136,7 @@ class CountRequest(Request):
         return self._chosen, {"prior": prior, "epsilon": epsilon, **size, **self._options}
 
     def build(self, n: int, epsilon: Fraction) -> Mechanism:
-        """Return the mechanism for n records; where n is private for any number of them."""
+        """Return the mechanism for n records; if n is private, for any number of records."""
         name, arguments = self._parts(n, epsilon)
         built = build_mechanism(name, **arguments)
         built.check_size()
@@ -150,7 +150,7 @@ class CountRequest(Request):
         axes: Mapping[str, Sequence[Any]] | None = None,
         column: str | None = None,
     ) -> Release:
-        """Return what the mechanism makes of counts, with everything public that led to it."""
+        """Return the release of noisy counts, with all public parameters."""
         acknowledged = bool((self.options or {}).get("acknowledge_not_private", False))
         output = built.run(counts, acknowledge_not_private=acknowledged)
         return publish(
@@ -158,7 +158,8 @@ class CountRequest(Request):
         )
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """A share of ``typical``, or of a half, with ``left_out`` of the records left out."""
+        """Return the width for a share of ``typical``, by default a half, if a share ``left_out`` has no
+        value."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)
@@ -178,7 +179,7 @@ class CountRequest(Request):
         return PlannedWidth((name,), (half,), (float(noise),), notes, unit=POINTS, assumed="simulated counts")
 
     def _mechanism_for_plan(self, n: int) -> Mechanism:
-        """Return the mechanism for n records without the warnings of one that is to be used."""
+        """Return the mechanism for n records, without warnings about its use."""
         name, arguments = self._parts(n, self.epsilon / (self.schema.per_person or 1))
         return check_options(name, arguments)(**arguments)
 
@@ -196,36 +197,37 @@ class CountRequest(Request):
         return publish(built, output, self.domain, built.guarantee, axes, *publication)
 
     def planned_size(self, n: Any) -> int:
-        """Return the number of records that a width is planned for."""
+        """Return the number of records to simulate for a plan."""
         return as_size(n)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WholeCountRequest(CountRequest):
-    """Counts of all records, of which a person may have several."""
+    """Counts of all records; one person may have several."""
 
     axes: ClassVar[Mapping[str, Sequence[Any]] | None] = None
     """For a table, the levels of each column."""
     name: ClassVar[str | None] = None
-    """The column that is counted, where it is one."""
+    """The column that is counted, if there is only one."""
 
     @cached_property
     def reading(self) -> dict[str, Any]:
-        """How records are bounded while they are counted."""
+        """The arguments that bound the records of each person while they are counted."""
         schema = self.schema
         bound = {"person": schema.person, "per_person": schema.per_person, "n": self.declared_size}
         return {**({"private_size": True} if self.hides_size else bound), "strict": schema.strict}
 
     @property
     def declared_size(self) -> int | None:
-        """0 where the number of records is private."""
+        """The declared number of records; 0 if it is private, None if it is not declared."""
         return 0 if self.hides_size else self.schema.size
 
     def size_of(self, statistic: tuple[int, ...]) -> int:
         return 0 if self.hides_size else sum(statistic)
 
     def bind(self, size: int) -> PricedRequest:
-        """One mechanism for all records; several records of a person by group privacy."""
+        """Return the guarantee and the mechanism for all records; group privacy covers several of one
+        person."""
         records = self.schema.per_person or 1
         built = self.build(size, self.epsilon / records)
         guarantee = built.guarantee
@@ -271,7 +273,8 @@ class TableCounts(WholeCountRequest):
 
     @cached_property
     def domain(self) -> Domain:
-        """The cells, the last column fastest; records that some column leaves out are in none."""
+        """The cells of the table, the last column varying fastest; records that a column leaves out are in
+        none."""
         left_out = EXCLUDE if any(domain.excludes_missing for domain in self.domains.values()) else None
         cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
         return Domain(cells, missing=left_out)
@@ -280,7 +283,8 @@ class TableCounts(WholeCountRequest):
         return self.flatten(contingency(data, self.domains, **self.reading))
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Independent columns, whose first values have a share of ``typical``, or of a half."""
+        """Return widths for independent columns, whose first values have a share of ``typical``, or a
+        half."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)
@@ -308,7 +312,8 @@ class TableCounts(WholeCountRequest):
         )
 
     def flatten(self, table: NDArray[np.int64]) -> tuple[int, ...]:
-        """Return counts of an array with an axis for each column, whose last place may be those left out."""
+        """Return the counts of cells from an array with an axis for each column, whose last entry may be
+        missing values."""
         cells = table[tuple(slice(domain.k) for domain in self.domains.values())]
         rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
         return (*map(int, cells.ravel()), *rest)
@@ -322,7 +327,7 @@ class DerivedRequest(Request):
 
     @abstractmethod
     def answer(self, counted: Any) -> Answer:
-        """Return what the released counts give."""
+        """Return the answer that is computed from the released counts."""
 
     @property
     def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -333,7 +338,7 @@ class DerivedRequest(Request):
         return self.counts.read(data)
 
     def size_of(self, statistic: Any) -> Any:
-        """Return the public size that the counts show: the number of records, or of each group."""
+        """Return the public size of the counted data: the number of records, in all or in each group."""
         return self.counts.size_of(statistic)
 
     @property
@@ -341,14 +346,15 @@ class DerivedRequest(Request):
         return self.counts.declared_size
 
     def bind(self, size: Any) -> PricedRequest:
-        """Return the guarantee for data of this public size, and what makes the answer."""
+        """Return the guarantee for data of this public size, and the function that makes the answer."""
         priced = self.counts.bind(size)
         return PricedRequest(priced.guarantee, lambda statistic: self.answer(priced.make(statistic)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupCounts(CountRequest):
-    """Counts of an outcome in each group, one mechanism for each: together they cost ε once."""
+    """Counts of an outcome in each group, with one mechanism for each; as groups are disjoint, all cost ε
+    once."""
 
     outcome: str
     by: str
@@ -376,8 +382,8 @@ class GroupCounts(CountRequest):
             )
         if self.schema.person is not None:
             raise InvalidInputError(
-                "by cannot be used with person: bring the data to one record per person "
-                "first, or ask for a table"
+                "by cannot be used with person: reduce the data to one record per person first, or ask for "
+                "a table"
             )
         _ = self.groups
         super().__post_init__()
@@ -394,14 +400,15 @@ class GroupCounts(CountRequest):
         return (0,) * self.groups.k if self.hides_size else self.sizes
 
     def planned_size(self, n: Any) -> int:
-        """The size of the smallest group; groups are taken as equal if only the total is known."""
+        """Return the size of the smallest group; groups are assumed to be equal if only the total is
+        known."""
         if self.sizes is not None and any(self.sizes):
             return min(filter(None, self.sizes))
         return max(1, as_size(n) // self.groups.k)
 
     @property
     def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Sizes that were not declared are read from the data, and published."""
+        """A warning that group sizes that are not declared are read from the data, and published."""
         known = self.sizes is not None or self.hides_size
         return () if known else (sizes_caution(self.by),)
 

@@ -1,7 +1,8 @@
-"""A request: a question put under a schema, so that everything public about it is known.
+"""A request: a question bound to a schema, so that everything public about it is known.
 
-A question names columns, a schema declares them; together they decide what is read, what it costs and how the
-answer is made. A kind of question returns its request from :meth:`discreet.questions.base.Question.request`.
+A question names columns, a schema declares them; together they determine what is read from the data, the
+price, and how the answer is made. A kind of question returns its request from
+:meth:`discreet.questions.base.Question.request`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class PricedRequest(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Request(ABC):
-    """What is read from data, what that costs, and how it is answered.
+    """A question bound to a schema: what it reads from the data, its price, and how it is answered.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class Request(ABC):
 
     schema: Schema
     cautions: ClassVar[tuple[str, ...]] = ()
-    """Warnings for the curator that follow from the declaration alone."""
+    """Warnings for the curator that follow from the schema alone."""
 
     @cached_property
     def hides_size(self) -> bool:
@@ -48,7 +49,7 @@ class Request(ABC):
 
     @cached_property
     def relation(self) -> Relation:
-        """Which pairs of data the answer protects."""
+        """The relation between neighbouring datasets that the answer protects."""
         return Relation.ADD_REMOVE if self.hides_size else Relation.REPLACE_ONE
 
     @abstractmethod
@@ -57,22 +58,23 @@ class Request(ABC):
 
     @abstractmethod
     def size_of(self, statistic: Any) -> Any:
-        """Return the public size that a statistic shows: the number of records, or of each group."""
+        """Return the public size of the data, from their statistic: the number of records, in all or in each
+        group."""
 
     @property
     def declared_size(self) -> Any | None:
-        """The public size where the schema declares it: the price is then fixed before data are opened."""
+        """The public size if the schema declares it; the price is then known before data are opened."""
         return self.schema.size
 
     @abstractmethod
     def bind(self, size: Any) -> PricedRequest:
-        """Return the guarantee for data of this public size, and what makes the answer."""
+        """Return the guarantee for data of this public size, and the function that makes the answer."""
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of an answer about n simulated records, for plans; no data are opened."""
         raise InvalidInputError(
-            "no width can be planned for a question of this kind; in a split give it epsilon or weight; "
-            "a Study without a ledger answers it from simulated records"
+            "no width can be planned for a question of this kind: in a split give it epsilon or weight, or "
+            "look at the answer of a Study without a ledger, which simulates records"
         )
 
     @property
@@ -81,7 +83,8 @@ class Request(ABC):
         return type(self).simulate is not Request.simulate
 
     def price(self, size: Any = None) -> Guarantee:
-        """Return what asking costs for data of this public size, if it is not declared; opens no data."""
+        """Return the guarantee, which is the price; ``size`` is the public size if it is not declared. No
+        data are opened."""
         public_size = self.declared_size if size is None else size
         if public_size is None:
             raise InvalidInputError(
@@ -93,8 +96,12 @@ class Request(ABC):
 def refuse_weight(schema: Schema, what: str) -> None:
     """Refuse a schema with survey weights for a question that has no weighted form.
 
-        Parameters ---------- schema : Schema What is public about the data. what : str What is not weighted,
-        and what to do instead.
+    Parameters
+    ----------
+    schema : Schema
+        What is public about the data.
+    what : str
+        The end of the message: which question has no weighted form, and what to do instead.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Requests that publish only some values of a column: those found in the data, or those that stand out."""
+"""Requests that publish only the values of a column whose noisy counts stand out, declared or not."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from discreet.questions._request import PricedRequest, Request
 from discreet.questions.widths import RECORDS, Guess, PlannedWidth
 
 _TYPICAL_SHARE, _MOST_SIMULATED = 0.01, 1000
-"""The share of a value that stands out, unless another is guessed; and how many such values are simulated."""
+"""The default share of a value that stands out, and the number of such values that are simulated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedRequest(Request):
-    """Values of one column, where the number of records is private."""
+    """A request for values of one column, where the number of records is private."""
 
     column: str
     epsilon: Fraction
@@ -53,7 +53,7 @@ class SelectedRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscoveredValues(SelectedRequest):
-    """The values of a column that stand out, found in the data: with (ε, δ)."""
+    """The undeclared values of a column that stand out, with (ε, δ): their names are read from the data."""
 
     delta: EpsilonLike | None
     cautions: ClassVar[tuple[str, ...]] = (
@@ -89,13 +89,13 @@ class DiscoveredValues(SelectedRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class SparseCounts(SelectedRequest):
-    """The values of a column whose noisy counts stand out, and all others together: for very many values."""
+    """The declared values of a column that stand out, and all others together: for very many values."""
 
     expected_false: EpsilonLike
 
     @cached_property
     def codes(self) -> range | None:
-        """Codes that are not listed one by one."""
+        """The range of codes, if values are declared as one."""
         values = self.schema.category(self.column).values
         return values if isinstance(values, range) else None
 
@@ -143,7 +143,7 @@ class SparseCounts(SelectedRequest):
         return PricedRequest(mechanism.guarantee, make)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """The records of a value with ``typical`` of them."""
+        """Return the widths for a value that has a share ``typical`` of the records."""
         mechanism, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
         notes = guess.notes(left)
         share = as_probability(_TYPICAL_SHARE if guess.typical is None else guess.typical, "typical", "0.5")

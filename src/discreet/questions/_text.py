@@ -23,7 +23,7 @@ def number_text(value: float) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON; what JSON cannot hold becomes text."""
+    """Return a value as JSON; values that JSON does not have become text."""
     if hasattr(value, "item") and not isinstance(value, Mapping | Sequence):
         value = value.item()
     if isinstance(value, Mapping):
@@ -99,7 +99,7 @@ def _flag(text: str, name: str) -> bool:
 
 
 def _mapping_text(text: str, name: str) -> dict[str, str]:
-    """``name=…; name=…``, or one a line."""
+    """Read ``name=…; name=…``, or one on each line."""
     texts: dict[str, str] = {}
     for part in re.split(r"[;\n]", text):
         if part.strip():
@@ -121,7 +121,7 @@ def _limits(text: str, name: str) -> dict[str, tuple[float, ...]]:
 
 
 def _options(text: str, name: str) -> dict[str, Any]:
-    """Options with their values: numbers where these are numbers, else texts."""
+    """Read options with their values, as numbers where possible and otherwise as text."""
     options: dict[str, Any] = {}
     for option, value in _mapping_text(text, name).items():
         try:
@@ -140,7 +140,7 @@ def _written(value: Any) -> str:
 
 
 def _plain_numbers(value: Any) -> Any:
-    """One number for several equal ones."""
+    """Return plain numbers, one number if all are equal."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         numbers = [float(item) for item in value]
         return numbers[0] if len(set(numbers)) == 1 else numbers
@@ -153,10 +153,11 @@ def _exact(value: Any) -> str:
 
 @dataclass(frozen=True)
 class TextForm:
-    """``read`` takes a text and the parameter's name, ``write`` gives a text, ``plain`` a JSON value.
+    """How values are converted: ``read`` from text (and the parameter's name), ``write`` to text, ``plain``
+    to JSON.
 
-    Equal values have equal plain forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` tells a
-    form which kind of field to show.
+    Equal values have equal JSON forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` says
+    which kind of field a form shows.
     """
 
     name: str
@@ -252,7 +253,7 @@ def parameter(
     help : str
         One sentence for ``--help`` and forms.
     default : optional
-        Required without one.
+        The default value; without one the field is required.
     choices : tuple of str, or a function that returns it
         The values that are allowed.
     kw_only : bool
@@ -265,7 +266,7 @@ def parameter(
 
 
 optional = partial(parameter, default=None)
-"""A field that may be left out: it is None then."""
+"""Declare an optional field, whose default is None."""
 
 
 _ELSEWHERE = ("question", "plan", "epsilon", "delta", "target")  # the title, and the price in exact numbers

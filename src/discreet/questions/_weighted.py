@@ -30,7 +30,7 @@ from discreet.questions.widths import POINTS, Guess, PlannedWidth
 from discreet.schema import OWN_BIN, Weight
 
 _TYPICAL = Fraction(1, 4)
-"""The mean weight of a plan, as a part of the largest; weights are then spread evenly up to twice as much."""
+"""The mean weight in a plan, as a part of the largest; simulated weights are uniform up to twice that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +42,15 @@ class WeightedRequest(SumsRequest):
     columns : tuple of str
         The columns whose cells are counted, or the one whose mean is taken.
     mean : bool
-        Whether it is a mean.
+        Whether a mean is requested, not proportions.
     by : str, optional
         The column of groups, which may be private.
     epsilon : Fraction
         What it may spend.
     delta : optional
-        The δ of Gaussian noise; pure ε without.
+        The δ of Gaussian noise; without it, Laplace noise gives pure ε.
     fine : bool
-        Whether the cells of a column of numbers are those of quantiles.
+        Whether the cells of a column of numbers are the bins of quantiles.
     """
 
     columns: tuple[str, ...]
@@ -89,7 +89,7 @@ class WeightedRequest(SumsRequest):
 
     @cached_property
     def design(self) -> WeightedDesign:
-        """What is summed, and on which grids."""
+        """The sums to compute, and their grids."""
         schema, outcomes = self.schema, dict[str, Domain | Grid]()
         for name in self.columns:
             if not self.mean:
@@ -143,7 +143,8 @@ class WeightedRequest(SumsRequest):
 
     @property
     def relation(self) -> Relation:
-        """Which pairs the sums protect; groups may be private, since a record moves two of them at most."""
+        """The relation that the sums protect; groups may be private, since replacing a record affects at most
+        two."""
         return guarantee_of(self.noise, self._described(None)).relation
 
     def _described(self, sums: WeightedSums | None) -> Design:
@@ -174,7 +175,7 @@ class WeightedRequest(SumsRequest):
         return self.design.sums(data)
 
     def answer(self, sums: WeightedSums, source: Source = OS_ENTROPY) -> Weighted:
-        """Return the answer that noisy sums give; with a seeded source it is not private."""
+        """Return the answer computed from noisy sums; with a seeded source it is not private."""
         if not sums.records and not self.hides_size:
             raise DataError("the data are empty: there is no record")
         described = self._described(sums)
@@ -203,7 +204,8 @@ class WeightedRequest(SumsRequest):
         return guarantee_of(self.noise, described, delta)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return the widths for simulated records, whose weights are spread evenly up to half of the most.
+        """Return the widths for simulated records, whose weights are spread evenly from 0 to half of the
+        largest.
 
         Parameters
         ----------
@@ -214,7 +216,7 @@ class WeightedRequest(SumsRequest):
         seed : int
             Seed of the simulated noise.
         guess : Guess
-            The share of the first value, or of a mean the standard deviation of a record.
+            The share of the first value or, for a mean, the standard deviation of a record.
 
         Returns
         -------
@@ -249,12 +251,12 @@ class WeightedRequest(SumsRequest):
     def simulate_release(
         self, counts: Any, n: int, seed: int, products: Any = None, units: int | None = None
     ) -> Weighted:
-        """Return the answer for records of whom so many are in each cell, with seeded noise, for plans.
+        """Return an answer about simulated records, from their counts in cells and seeded noise, for plans.
 
         Parameters
         ----------
         counts : array_like
-            Records by cell, in each group.
+            The number of records in each cell of each group.
         n : int
             The number of records.
         seed : int
@@ -262,7 +264,7 @@ class WeightedRequest(SumsRequest):
         products : array_like, optional
             Sums of products of pairs of cells; each record is in one cell without them.
         units : int, optional
-            Records or clusters of a group, as many as records unless given.
+            The number of records or clusters in a group; by default the number of records.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""A question names columns, what is asked of them and the privacy budget; all of it is public.
+"""Questions: a kind, the columns and the privacy budget, all of them public.
 
 Each kind of question is a frozen dataclass in a file of its own. The schema (:mod:`discreet.schema`) declares
 what is public about the data. The fields of a question are read by study files, command-line options, the
@@ -32,7 +32,7 @@ DECLARED_ELSEWHERE = {
     "levels",
     *(field.name for declared in (Schema, Category, Number) for field in fields(declared)),
 }
-"""Names that belong in a schema, and what they were called before there was one."""
+"""Names that belong in a schema, including their names in version 0.1."""
 CHARGED_ELSEWHERE = {"dataset", "ledger", "request_id"}
 LABELS = {"epsilon": "Privacy budget ε", "delta": "δ", "by": "By group"}
 """Labels of the fields that several questions have."""
@@ -40,10 +40,10 @@ LABELS = {"epsilon": "Privacy budget ε", "delta": "δ", "by": "By group"}
 
 @dataclass(frozen=True, kw_only=True)
 class Question(Declaration, ABC):
-    """The base class of questions: what is asked of which columns, all of it public.
+    """The base class of questions; everything in a question is public.
 
-    ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together; what
-    depends on the schema is checked by :meth:`request`. Neither reads data.
+    ``__post_init__`` of a kind raises InvalidInputError where its fields cannot be used together;
+    :meth:`request` checks what depends on the schema. Neither reads data.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Question(Declaration, ABC):
         Returns
         -------
         Request
-            What is read from the data, what it costs and how it is answered.
+            The request, which knows what to read from the data, the price, and how to answer.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class Question(Declaration, ABC):
 
     @classmethod
     def parameters(cls) -> tuple[Parameter, ...]:
-        """Return the meaning of each field; required fields first, ε and δ last.
+        """Return a description of each field; required fields first, ε and δ last.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class Question(Declaration, ABC):
         return {"question": self.kind, "plan": PLAN_VERSION, **asked, "schema": declared}
 
     def normalise(self, schema: Schema) -> dict[str, Any]:
-        """Return the plan values of fields that their text form alone does not normalise.
+        """Return the normal form of fields whose normal form depends on the schema.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ def check_question(question: Any) -> None:
     Parameters
     ----------
     question : object
-        What was passed.
+        The value to check.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Posterior draws: release a draw from the posterior itself, whose spread is what hides a record."""
+"""Posterior draws: release a draw from the posterior itself, whose spread hides each record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Draw(Question):
     column : str
         A column, or a formula such as ``"smoker ~ age + hours"`` for draws of logistic coefficients.
     method : {"diffused", "concentrated", "direct"}
-        How the posterior is spread out.
+        How the posterior is made private: ``diffused`` gives records less weight, ``concentrated`` the prior
+        more, ``direct`` neither.
     family : str, optional
         The model of one record: that of a category is ``"dirichlet"`` and that of a number
         ``"bounded-mean"``, unless another is named; see :func:`discreet.posterior_sampler`.
@@ -68,7 +69,7 @@ class Draw(Question):
     )
     method: str = parameter(
         TEXT,
-        "How the posterior is spread out: direct, diffused or concentrated.",
+        "Less weight of each record (diffused), more of the prior (concentrated), or neither (direct).",
         default="diffused",
         choices=tuple(DRAW_METHODS),
         kw_only=True,
@@ -121,7 +122,7 @@ class Draw(Question):
 
     @property
     def is_formula(self) -> bool:
-        """Whether coefficients are drawn."""
+        """Whether coefficients of a regression are drawn."""
         return self.column is not None and "~" in self.column
 
     def columns_used(self, schema: Schema) -> tuple[str, ...]:
@@ -225,7 +226,7 @@ class PosteriorDraw(Request):
 
     @cached_property
     def prior(self) -> Any:
-        """The given prior; by default 1 for each value of a category."""
+        """The prior of the question; by default 1 for each value of a category."""
         if self.question.prior is not None:
             return self.question.prior
         declared = self.schema[self.column]
@@ -259,7 +260,7 @@ class PosteriorDraw(Request):
         Parameters
         ----------
         allowed : collection of str, optional
-            The names that are allowed; not checked where it is None.
+            The names that are allowed; None allows all.
 
         Returns
         -------
@@ -295,14 +296,14 @@ class PosteriorDraw(Request):
             model.records == "vectors" or schema[self.column].missing in (None, EXCLUDE)
         ):
             raise InvalidInputError(
-                f"strict=False needs to know what a missing value of {self.column!r} counts "
-                "as: declare missing="
+                f"strict=False counts invalid values of {self.column!r} as missing: declare missing=, the "
+                "value that these count as"
             )
         Contribution(schema.person, schema.per_person, schema.size)
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How records are bounded while they are read."""
+        """The arguments that bound the records of each person while they are read."""
         schema = self.schema
         if schema.person is None:
             return {} if schema.strict else {"strict": False}
@@ -367,7 +368,7 @@ class PosteriorDraw(Request):
         return {"levels": tuple(map(str, self.schema.domain(self.column).levels))}
 
     def calibrate(self, family: str | Family, n: int, **more: Any) -> PosteriorSampler:
-        """Return a sampler that meets the target; its guarantee names the column that identifies people.
+        """Return a sampler that meets the target; if people are protected, its guarantee names their column.
 
         Parameters
         ----------

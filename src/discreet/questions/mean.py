@@ -32,7 +32,7 @@ class Mean(Question):
     by : str, optional
         A column of groups: the mean in each of them.
     epsilon, delta : number
-        The privacy budget; pure ε without δ.
+        The privacy budget; without δ the guarantee is pure ε.
 
     Examples
     --------
@@ -121,14 +121,14 @@ class MeanSums(SumsRequest):
 
     @property
     def cautions(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Sizes of public groups that were not declared are read from the data, and published."""
+        """A warning that undeclared sizes of public groups are read from the data, and published."""
         design = self.design
         read = design.relation is Relation.WITHIN_GROUP and not design.excludes and self.sizes is None
         return (sizes_caution(str(design.by)),) if read else ()
 
     @cached_property
     def design(self) -> MeanDesign:
-        """What is summed, on which grid, with which noise."""
+        """The sums to compute, with their grid and noise."""
         asked, schema = self.question, self.schema
         column = schema.only() if asked.column is None else asked.column
         number, missing, delta = schema.number(column), schema.missing(column), asked.delta
@@ -153,7 +153,7 @@ class MeanSums(SumsRequest):
         )
 
     def read(self, data: Any) -> Any:
-        """Return the exact sums of the records, by group.
+        """Return the exact sums of the records, for each group.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class MeanSums(SumsRequest):
         seed : int
             Seed of the simulated records and noise.
         guess : Guess
-            What is assumed about the records.
+            Assumptions about the records.
 
         Returns
         -------

@@ -153,7 +153,7 @@ class Network(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTables(Request):
-    """The tables of columns with their parents, counted in one pass; ε is split between them by size."""
+    """The tables of columns with their parents, counted in one pass; ε is divided among them by size."""
 
     graph: Mapping[str, tuple[str, ...]]
     epsilon: Fraction
@@ -176,8 +176,9 @@ class NetworkTables(Request):
     def shares(self) -> list[int]:
         """The proportions in which the tables share ε: ``proofs/network.md``, from the numbers of levels.
 
-        The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record, d
-        the number of free parameters estimated from it. Σ c/ε² with Σ ε fixed is least for ε ∝ c^⅓.
+        The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record,
+        where d is the number of free parameters estimated from the table. With Σ ε fixed, Σ c/ε² is least for
+        ε ∝ c^⅓.
         """
         sizes = {column: domain.k for column, domain in self.domains.items()}
         cells = [math.prod(sizes[column] for column in family) for family in self.families]
@@ -190,7 +191,7 @@ class NetworkTables(Request):
 
     @cached_property
     def tables(self) -> list[TableCounts]:
-        """A request for each table; what each may spend adds up to ε exactly."""
+        """A request for each table; their budgets add up to ε exactly."""
         parts = sum(self.shares)
         return [
             TableCounts(

@@ -24,7 +24,8 @@ from discreet.questions.base import Question
 from discreet.schema import Category, Number, Schema
 
 EXPECTED_FALSE = "expected_false"
-"""The option that publishes only values that stand out: the expected number of empty ones among them."""
+"""The option that publishes only values that stand out: its value bounds the expected number of empty
+ones."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ class Quantiles(Question):
     Parameters
     ----------
     column : str
-        A column that the schema declares as numbers; ``bins``, ``atoms`` and ``whole`` of its declaration say
-        where it is counted.
+        A column that the schema declares as numbers; ``bins``, ``atoms`` and ``whole`` of its declaration
+        define the cells in which it is counted.
     probs : sequence of float
         The probabilities, between 0 and 1; by default those of the quartiles.
     by : str, optional
@@ -187,7 +187,7 @@ class QuantileCounts(DerivedRequest):
         )
 
     def answer(self, counted: Any) -> QuantileAnswer:
-        """Return the quantiles that noisy counts give.
+        """Return the quantiles computed from noisy counts.
 
         Parameters
         ----------

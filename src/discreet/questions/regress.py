@@ -143,7 +143,7 @@ class RegressionSums(SumsRequest):
 
     @cached_property
     def regression(self) -> Regression:
-        """The model, its rows and its noise."""
+        """The regression with its model, design and noise."""
         asked, schema = self.question, self.schema
         if asked.delta is None:
             raise InvalidInputError("is missing: a regression needs a δ far below 1/n, such as 1e-6", "delta")

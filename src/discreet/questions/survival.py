@@ -38,8 +38,8 @@ class Survival(Question):
     by : str, optional
         A column of groups: a curve for each. Their sizes stay private.
     bins : int or sequence of float, optional
-        The bins of time: their number or their edges. By default those that the schema declares, else a
-        number that follows from n and ε.
+        The bins of time: their number or their edges. By default those that the schema declares, otherwise
+        equal bins whose number depends on n and ε.
     epsilon : number
         The privacy budget.
 
@@ -183,7 +183,7 @@ class SurvivalCounts(DerivedRequest):
     counts: SurvivalTable
 
     def answer(self, counted: Release) -> SurvivalAnswer:
-        """Return the curves that noisy counts give.
+        """Return the curves computed from noisy counts.
 
         Parameters
         ----------

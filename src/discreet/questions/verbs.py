@@ -25,11 +25,11 @@ def ask(data: Any, question: Question, *, schema: SchemaLike, charge: Charge | N
     data : list, array, table, mapping or path
         The records.
     question : Question
-        What is asked, such as :class:`discreet.Proportions`.
+        The question, such as an instance of :class:`discreet.Proportions`.
     schema : Schema, mapping, or the declaration of one column
         What is public about the data.
     charge : Charge, optional
-        The dataset of a ledger that is charged, under a request id.
+        The dataset in a ledger to charge, with a request id.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def proportions(
     options : mapping, optional
         Options of the mechanism.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------
@@ -144,11 +144,11 @@ def mean(
     schema : Schema, mapping, or the bounds of one column
         What is public about the data; ``(0, 120)`` for one list of numbers.
     epsilon, delta : number
-        The privacy budget; pure ε without δ.
+        The privacy budget; without δ the guarantee is pure ε.
     by : str, optional
         A column of groups: the mean in each of them.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------
@@ -190,13 +190,14 @@ def quantiles(
     probs : sequence of float
         The probabilities, between 0 and 1.
     schema : Schema, mapping, or the bounds of one column
-        What is public about the data; ``bins``, ``atoms`` and ``whole`` of a number say where it is counted.
+        What is public about the data; ``bins``, ``atoms`` and ``whole`` of a number define the cells in which
+        it is counted.
     epsilon : number
         The privacy budget.
     by : str, optional
         A public column: the quantiles within each of its groups, all for one ε.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------
@@ -247,7 +248,7 @@ def survival(
     bins : int or sequence of float, optional
         The number of time bins, or their edges.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------
@@ -304,7 +305,7 @@ def regress(
     options : mapping, optional
         Options of the fit.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------
@@ -354,7 +355,8 @@ def draw(
     epsilon, delta : number
         The privacy budget; instead of δ ``options={"order": 10}`` asks for Rényi privacy.
     method : {"diffused", "concentrated", "direct"}
-        How the posterior is spread out.
+        How the posterior is made private: ``diffused`` gives records less weight, ``concentrated`` the prior
+        more, ``direct`` neither.
     family : str, optional
         The model of one record.
     prior : optional
@@ -362,7 +364,7 @@ def draw(
     options : mapping, optional
         ``draws``, ``order``, ``grid``, and options of the family such as ``sigma``.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------
@@ -419,7 +421,7 @@ def network(
     prior : float, optional
         Dirichlet prior of every conditional distribution, one number for all values.
     charge : Charge, optional
-        The dataset of a ledger that is charged; without it no ledger counts the spending.
+        The dataset in a ledger to charge; without it no ledger records the spending.
 
     Returns
     -------

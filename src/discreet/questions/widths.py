@@ -1,4 +1,4 @@
-"""Expected precision of answers: guesses about the records, and the widths that follow."""
+"""Expected precision of answers: guesses about the records, and the resulting interval widths."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ POINTS = "points"
 RECORDS = "records"
 """The unit of numbers of records."""
 AGREEMENT = 0.05
-"""The relative standard error at which the mean width of simulations is known well enough."""
+"""The relative standard error at which the mean width is precise enough to end the simulations."""
 DEFAULT_MISSING_RATE = 0.1
-"""The share of records without a value that is guessed where these are left out, unless another is given."""
+"""The default guess of the share of records without a value, where these are left out."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Guess(Declaration):
         Raises
         ------
         InvalidInputError
-            If the bounds do not allow it.
+            If the bounds do not allow such a standard deviation.
 
         Examples
         --------
@@ -156,7 +156,7 @@ class Guess(Declaration):
         Raises
         ------
         InvalidInputError
-            If an assumption was made that the question does not use.
+            If a guess was given that the question does not use.
 
         Examples
         --------
@@ -186,7 +186,7 @@ class PlannedWidth(NamedTuple):
     noise_shares : tuple of float
         The share of each variance that is due to the noise.
     notes : tuple of (str, str)
-        What was assumed, in words.
+        The assumptions, as pairs of label and text.
     warnings : tuple of str
         Warnings about the simulated answer.
     unit : str
@@ -203,9 +203,9 @@ class PlannedWidth(NamedTuple):
 
     names: tuple[str, ...]
     widths: tuple[float, ...]
-    """Half of each interval."""
+    """The expected half-widths."""
     noise_shares: tuple[float, ...]
-    """The noise's part of each variance."""
+    """The share of each variance that is due to the noise."""
     notes: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     unit: str = "coefficients"
@@ -244,7 +244,7 @@ class PlannedWidth(NamedTuple):
 
     @staticmethod
     def average(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
-        """Average several simulations: their squared widths and their noise shares.
+        """Return the average of several simulations, by their mean squared widths and mean shares of noise.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Regression that is private: by sums with error bars, or by posterior draws.
+"""Private regression, from noisy sums or from posterior draws.
 
 The estimators need scikit-learn (the extra ``glm``) and are loaded on first use.
 """

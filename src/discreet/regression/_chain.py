@@ -5,8 +5,9 @@ with y = ±1 enters only as its *signed row* v = y·x: ℓ(w) = log(1 + e^{−v�
 most Δ = 2ρc. T steps w ← w − η∇U(w) + √(2η) ξ from w₀ ~ N(0, I/m), η ≤ 2/(m + M), M = m + ρnc²/4, are μ_T-GDP
 with μ_T² = (Δ²/m)(1 − ηm/2)(1 − k^T)/(1 + k^T), k = 1 − ηm, for **any** T (Bok, Su and Altschuler 2024).
 
-``diffused`` lowers ρ, ``concentrated`` raises m, ``direct`` takes both as given, until Δ²/m, that of a draw
-from the posterior itself, meets the target. All is decided before the rows are seen: ``proofs/logistic.md``.
+``diffused`` lowers ρ, ``concentrated`` raises m, until Δ²/m, the squared loss of a draw from the posterior
+itself, meets the target; ``direct`` leaves both unchanged. All of this is decided before the rows are read:
+``proofs/logistic.md``.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _CACHED = 1 << 17  # numbers of a block of rows: a megabyte, which stays in the 
 def checked_target(
     epsilon: EpsilonLike | None, delta: EpsilonLike | None, order: float | None, n: int
 ) -> Target:
-    """Return the checked privacy target of a regression by draws."""
+    """Return the privacy target of a regression by draws, after checking it."""
     if epsilon is None or (delta is None) == (order is None):
         raise InvalidInputError(
             f"epsilon={epsilon!r}, delta={delta!r}, order={order!r}: a target is epsilon with delta, "
@@ -67,11 +68,11 @@ class DrawDesign:
     n: int
     dimension: int
     norm_squared: Fraction
-    """c², of a row with its constant column."""
+    """c², the largest squared norm of a row, including its constant column."""
     precision: float
-    """m: of the prior that is used."""
+    """m, the precision of the prior that is used."""
     weight: float
-    """ρ: of one record in the posterior."""
+    """ρ, the weight of one record in the posterior."""
     draws: int
     models: int
     guarantee: Guarantee
@@ -87,22 +88,23 @@ class DrawDesign:
 
     @property
     def grid(self) -> Fraction:
-        """The step of the grid to which coefficients are rounded: a power of two, 2⁻³⁰ of the prior's
-        deviation.
+        """The step of the grid to which coefficients are rounded: a power of two near 2⁻³⁰ of the prior's
+        standard deviation.
 
-        Noise in doubles takes a value at least every 2⁻⁴⁶ of a deviation, so each grid cell holds many
-        values.
+        Noise in doubles has a possible value at least every 2⁻⁴⁶ standard deviations, so each grid cell
+        contains many.
         """
         return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 30)
 
     @property
     def reach(self) -> float:
-        """The largest distance of the posterior mode from the prior's centre, in prior deviations: ρnc/√m."""
+        """The largest distance of the posterior mode from the prior mean, in prior standard deviations:
+        ρnc/√m."""
         return self.weight * self.n * math.sqrt(self.norm_squared / Fraction(self.precision))
 
     @property
     def seconds(self) -> float:
-        """The expected seconds of rejection sampling for the data that make it slowest."""
+        """The expected time of rejection sampling, in seconds, for the slowest possible data."""
         floor = acceptance_floor(self.weight, self.precision, self.n, self.dimension, self.norm_squared)
         rows = self.n / max(1.0, -math.log(max(floor, 1e-300)))  # the others do not matter any more
         candidate = 5e-5 * (1 + self.dimension) + rows * (2e-6 + 6e-8 * self.dimension)
@@ -198,7 +200,7 @@ def _noisy_gradient_chain(design: DrawDesign, steps: int | None, assumptions: tu
 
 
 def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fraction, steps: int) -> Fraction:
-    """An upper bound on μ_T² of T noisy gradient steps; see the module. Needs 0 < η ≤ 2/(m + M)."""
+    """Return an upper bound on μ_T² of T noisy gradient steps, for 0 < η ≤ 2/(m + M); see the module."""
 
     def value() -> Any:
         shrunk = ball(1 - step * precision) ** steps
@@ -211,7 +213,7 @@ def chain_mu_squared(delta_squared: Fraction, precision: Fraction, step: Fractio
 def acceptance_floor(
     weight: float, precision: float, n: int, dimension: int, norm_squared: Fraction
 ) -> float:
-    """A lower bound, whatever the data, on the acceptance of rejection from the mode.
+    """Return a lower bound, for all data, on the acceptance rate of rejection sampling around the mode.
 
     det(I + ρX'X/(4m))^{−1/2}, at least (1 + ρnc²/(4md))^{−d/2} because the trace of X'X is at most nc².
     """
@@ -220,7 +222,7 @@ def acceptance_floor(
 
 
 def guarantee_of(target: Target, curve: Curve, basis: str, assumptions: tuple[str, ...]) -> Guarantee:
-    """The guarantee of a curve that meets its target."""
+    """Return the guarantee of a curve that meets its target."""
     if not target.is_met_by(curve):
         raise AssertionError("the calibrated loss does not meet its target")
     epsilon = None if target.order is not None else target.epsilon
@@ -230,7 +232,7 @@ def guarantee_of(target: Target, curve: Curve, basis: str, assumptions: tuple[st
 def scalings(
     method: str, target: Target, square: Fraction, norm_squared: Fraction, prior_precision: float
 ) -> tuple[float, float]:
-    """(ρ, m) with 4ρ²c²/m ≤ ``square``."""
+    """Return (ρ, m) with 4ρ²c²/m ≤ ``square``."""
     as_choice(method, METHODS, "method")
     precision = as_precision(prior_precision)
     needed = 4 * norm_squared / square
@@ -256,7 +258,7 @@ def scalings(
 
 
 def check_length(length: int, weight: float, precision: float) -> None:
-    """Refuse a chain that would not end, and name the prior precision that makes it short enough."""
+    """Refuse a chain that is too long, and name the prior precision that makes it short enough."""
     if length <= _MOST_STEPS:
         return
     # The length grows as ρ/m, and ρ as √m where it was lowered to meet the target.
@@ -317,7 +319,7 @@ def one_thread() -> AbstractContextManager[Any]:
 
 
 def least_delta(delta: Fraction) -> Fraction:
-    """Return δ, or raise an error if it is too small for noise in doubles."""
+    """Return δ, or raise an error if it is too small for noise in double precision."""
     if delta < _LEAST_DELTA:
         raise InvalidInputError(
             f"delta={float(delta):g} is below {float(_LEAST_DELTA):g}: the noise is made in double "

@@ -23,7 +23,7 @@ class WrongTypeError(DataError, TypeError):
 
 
 def positive(value: Any, name: str) -> float:
-    """A declared positive number."""
+    """Return a declared positive number."""
     if value is None:
         raise InvalidInputError(
             f"{name} is missing: declare it from what you know beforehand, not from the private rows"
@@ -40,7 +40,7 @@ BOUNDS = (
 
 
 def declared_ends(bounds: Any, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    """The declared lower and upper end of each column."""
+    """Return the declared lower and upper bound of each column."""
     if bounds is None:
         raise InvalidInputError(f"bounds is missing: declare {BOUNDS}")
     if isinstance(bounds, Mapping):
@@ -67,7 +67,7 @@ def declared_ends(bounds: Any, names: Sequence[str]) -> tuple[FloatArray, FloatA
 
 
 def as_seed(state: Any) -> int | None:
-    """The seed of an experiment, or None for a private fit."""
+    """Return the seed of an experiment, or None for a private fit."""
     try:
         if isinstance(state, bool):
             raise TypeError

@@ -40,7 +40,7 @@ class PrivateNoise:
 
         A k below 2⁵³ has fewer bits than a double. This happens to one word in a thousand; U is then drawn
         from further words, three at most. Multiples of 2⁻⁵³ alone would leave gaps between normal numbers,
-        wider than 2⁻⁴⁰ beyond four deviations, and a gap reveals where the noise began.
+        wider than 2⁻⁴⁰ beyond four standard deviations, and a gap reveals to which value noise was added.
         """
         whole = words >> np.uint64(1)
         sizes = whole.astype(np.float64)
@@ -50,7 +50,8 @@ class PrivateNoise:
         return sizes * 2.0**-63
 
     def normals(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return ±Φ⁻¹(u/2), with the sign from the bit that u leaves unused; values reach 16 deviations."""
+        """Return ±Φ⁻¹(u/2), with the sign from the bit that u leaves unused; values reach 16 standard
+        deviations."""
         words = self._bits(shape)
         below = ndtri(self._sizes(words) / 2)
         return np.asarray(np.where(words & np.uint64(1), -below, below), dtype=np.float64)

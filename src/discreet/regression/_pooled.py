@@ -6,7 +6,7 @@ have nodes: a grid of τ, and at each τ points of β around its mode, weighted 
 covariates β is one number, the centre.
 
 Prior: β is uniform where all centres are within the bounds. The correlation of two records of one group,
-τ²/(τ² + σ²), is uniform; σ is the deviation of records within groups.
+τ²/(τ² + σ²), is uniform; σ is the standard deviation of records within groups.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from discreet.distributions.base import tails
 from discreet.errors import InvalidInputError
 
 Covariates = Mapping[str, Mapping[Any, float]]
-"""Public numbers of the groups: by name of the covariate, and by group."""
+"""Public numbers of the groups, by name of the covariate and by group."""
 
 _COMPONENTS = 64
 """The most components of a group's mixture: neighbours are merged."""
 _CENTRES, _SPREADS, _REACH = 81, 64, 8.0
-"""Nodes of a centre and of τ, and how far from the middle the former reach, in standard deviations."""
+"""The number of nodes of a centre and of τ, and the reach of the former in standard deviations."""
 _POINTS, _WIDER = 256, 1.3
-"""Points of β with covariates, normal around its mode, and how much wider than its posterior."""
+"""The number of points of β with covariates, drawn around its mode, and their spread relative to its
+posterior."""
 _NEGLIGIBLE = 25.0
-"""By how many nats less likely than the likeliest a τ is, with normal likelihoods, to be left out."""
+"""A τ whose log posterior, with normal likelihoods, is this far below the largest is left out."""
 _DRAWS = 20_000
 _DOUBT = (
     "the prior decides about them, and intervals may cover less often than stated: ask about fewer values"
@@ -66,7 +67,7 @@ def group_mixture(weights: FloatArray, means: FloatArray, spreads: FloatArray) -
 
 
 def drawn_mixture(draws: FloatArray, prior: tuple[float, float]) -> GroupMixture:
-    """Return the likelihood of a share of which there are posterior draws, without their Beta prior."""
+    """Return the likelihood of a share from its posterior draws, with their Beta prior divided out."""
     share = np.clip(draws, 1e-9, 1 - 1e-9)
     log = (1 - prior[0]) * np.log(share) + (1 - prior[1]) * np.log1p(-share)
     weights = np.exp(log - logsumexp(log))
@@ -76,7 +77,7 @@ def drawn_mixture(draws: FloatArray, prior: tuple[float, float]) -> GroupMixture
 
 
 class Subject(NamedTuple):
-    """What was estimated of which groups."""
+    """The estimated quantity, and the columns and bounds that describe it."""
 
     groups: tuple[Any, ...]
     by: str
@@ -119,7 +120,7 @@ class PooledEstimates(Estimates):
 
     @cached_property
     def _nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """β and τ of each node, and the posterior probability of each."""
+        """Return β and τ at each node, and the posterior probabilities of the nodes."""
         coordinate = (np.arange(_SPREADS) + 0.5) / _SPREADS
         correlation = coordinate**3  # finer where groups are alike
         spreads = self._within * np.sqrt(correlation / (1 - correlation))
@@ -153,7 +154,7 @@ class PooledEstimates(Estimates):
         return beta, tau, weights / weights.sum()
 
     def _draw(self, size: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Draws of the groups' estimates, of β and of τ."""
+        """Return draws of the groups' estimates, of β and of τ."""
         beta, tau, weights = self._nodes
         used, at = np.unique(rng.choice(len(tau), size, p=weights), return_inverse=True)
         variance, columns = tau[used][at] ** 2, []
@@ -174,11 +175,11 @@ class PooledEstimates(Estimates):
         return self._draw(as_positive(size, "size"), np.random.default_rng(seed))[0]
 
     def _rows(self, level: float) -> list[Row]:
-        """The estimate of each group."""
+        """Return the estimate of each group."""
         return self._summary(self.groups, self._joint_draws[0], level, self.subject.is_share)
 
     def slopes(self, level: float = 0.95) -> list[Row]:
-        """How much the centre of a group changes with each covariate, in its own unit."""
+        """Return the slope of the groups' centre in each covariate, in the covariate's unit."""
         return self._by_level(self._slopes, level)
 
     def _slopes(self, level: float) -> list[Row]:
@@ -194,7 +195,7 @@ class PooledEstimates(Estimates):
         return self.subject.doubts
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """One interval for each group, ordered by its estimate."""
+        """Return the intervals of the groups as a figure, ordered by estimate."""
         ordered = tuple(sorted(rows, key=lambda row: row.mean))
         return Figure(f"{self.subject.what} within each {self.subject.by}", ordered)
 
@@ -205,12 +206,12 @@ class PooledEstimates(Estimates):
         return median, low, high
 
     def words(self) -> Words:
-        """Describe what was pooled, and how much the groups differ."""
+        """Describe the pooled estimates, and how much the groups differ."""
         (median, low, high), subject = self.between, self.subject
         centre = " around a line of their covariates" if self._covariates else ""
         notes: tuple[str, ...] = (
-            f"The groups' estimates are taken as draws from one normal distribution{centre}, whose standard "
-            f"deviation is about {median:.3g} (90 % interval {low:.3g} to {high:.3g}).",
+            f"The groups' estimates are modelled as draws from one normal distribution{centre}; its "
+            f"standard deviation is about {median:.3g} (90 % interval {low:.3g} to {high:.3g}).",
         )
         if self._covariates:
             slopes = (f"{r.name} {with_interval(r.mean, r.low or 0.0, r.high or 0.0)}" for r in self.slopes())
@@ -236,11 +237,11 @@ def pool_shares(
     empty: Sequence[bool] | None = None,
     turned: bool = False,
 ) -> PooledEstimates:
-    """Pool the shares of one value, of which there are posterior draws under a Dirichlet prior.
+    """Pool the shares of one value, given posterior draws under a Dirichlet prior.
 
-    ``draws`` has shape (draws, groups, values), in the order of the two ``axes``: groups and values. The last
-    value is meant unless one is given; groups that are ``empty`` say nothing. ``rows`` are those of the
-    answer, group after group, or value after value where ``turned``.
+    ``draws`` has shape (draws, groups, values), in the order of the two ``axes``: groups and values.
+    ``value`` is the last value by default; groups that are ``empty`` have no information. ``rows`` are those
+    of the answer, group after group, or value after value if ``turned``.
     """
     (by, groups), (column, values) = axes.items()
     value = values[-1] if value is None else value
@@ -267,7 +268,7 @@ def pool_shares(
 
 
 def _design(groups: Sequence[Any], covariates: Covariates) -> tuple[FloatArray, FloatArray]:
-    """Return a row for each group, 1 and its covariates standardised, and the scales of the covariates."""
+    """Return a row for each group (1 and its standardised covariates), and the scales of the covariates."""
     if not isinstance(covariates, Mapping) or not all(isinstance(v, Mapping) for v in covariates.values()):
         raise InvalidInputError(
             "must map names to numbers by group, such as {'income': {'north': 31, 'south': 28}}",

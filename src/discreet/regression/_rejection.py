@@ -47,7 +47,7 @@ def rejection(design: DrawDesign, signed: FloatArray, source: Source) -> FloatAr
 
 
 def check_rows(rows: FloatArray, n: int, norm_squared: Fraction) -> None:
-    """Refuse rows that are not n or longer than the norm bound, in rational arithmetic."""
+    """Refuse rows that are not n in number, or that exceed the norm bound, in rational arithmetic."""
     longest = Fraction(float(np.einsum("ij,ij->i", rows, rows).max()))
     # A sum of d squares in doubles is within d + 1 last places of the sum, in any order.
     if len(rows) != n or longest * (1 + (rows.shape[1] + 2) * Fraction(1, 2**52)) > norm_squared:
@@ -135,7 +135,8 @@ class Candidate:
         return (-ball(tangent.weight) * above).exp()
 
     def is_accepted(self, level: Uniform) -> bool:
-        """Return whether the uniform number is below r; as all terms are non-negative, a few may decide."""
+        """Return whether the uniform number is below r; as all terms are non-negative, a few blocks may
+        suffice."""
         blocks = range(1, len(self._tangent.rows) + 1)
         return all(level.below(partial(self.share, number), _FIRST) for number in blocks)
 

@@ -35,10 +35,10 @@ def simulate_fit(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
-    """Return a fit to simulated records, the factor for its widths, and how the budget is split.
+    """Return a fit to simulated records, the factor for its widths, and notes on the division of the budget.
 
-    Above 20,000 records, N simulated records stand for n, with μ√(n/N) in place of μ. Sampling variances ∝
-    1/n and noise variances ∝ 1/(nμ)² are then both n/N times too large.
+    Above 20,000 records, N simulated records stand for n, with μ√(n/N) in place of μ. Sampling variances (∝
+    1/n) and noise variances (∝ 1/(nμ)²) are then both n/N times too large, for which the factor corrects.
     """
     size = min(n, _MOST)
     if size < asked.design.d:
@@ -64,10 +64,12 @@ def simulate_records(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
-    """Return a table of simulated records; columns share one rank correlation and explain nothing.
+    """Return a table of simulated records; columns share one rank correlation and do not explain the
+    response.
 
-    Numbers are spread evenly, or follow a symmetric Beta distribution whose deviation is ``spread`` of their
-    range. Values of a category are equally frequent, or have the ``shares`` of their column.
+    Numbers are spread evenly, or follow a symmetric Beta distribution with standard deviation ``spread``, as
+    a fraction of their range. Values of a category are equally frequent, or have the ``shares`` of their
+    column.
     """
     import pandas as pd
 

@@ -63,7 +63,7 @@ _OF_DRAWS = ("order", "prior_precision", "draws", "multi_class", "steps", "sampl
 
 
 def _refusing(estimator: Estimator) -> Estimator:
-    """Make an estimator explain why it refuses a parameter, in place of a TypeError."""
+    """Make an estimator explain why it refuses a parameter, instead of raising a TypeError."""
     changed: Any = estimator
     initialise = changed.__init__
 
@@ -186,7 +186,7 @@ _warned_of_copies = False
 
 
 class CountedCopies:
-    """Warn once per process where a private estimator is copied for several fits, as for cross-validation."""
+    """A mixin that warns, once per process, of an estimator copied for several fits (cross-validation)."""
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy with the same parameters."""
@@ -206,11 +206,10 @@ class CountedCopies:
 @_refusing
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Linear regression by private sums: :func:`discreet.regress` with the interface of scikit-learn.
+    """Private linear regression with the interface of scikit-learn, by :func:`discreet.regress`.
 
-    ``epsilon`` and ``delta`` are the budget of all that a fit publishes, under replace-one: the number of
-    records is public. ``release_`` is the :class:`~discreet.regression._newton.fit.Fit`, with
-    intervals.
+    ``epsilon`` and ``delta`` are the budget of everything that a fit publishes, under replace-one: the number
+    of records is public. ``release_`` is the :class:`~discreet.regression._newton.fit.Fit`, with intervals.
 
     Parameters
     ----------
@@ -220,13 +219,13 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
     target_bounds
         (lowest, highest) y, to which the response is clipped.
     norm_bound
-        The length to which rows, of columns scaled to [−1, 1], are shortened; by default no row is.
+        The Euclidean norm to which rows, of columns scaled to [−1, 1], are shortened; by default none is.
     aim
         ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
     n
         The number of records, checked against X.
     random_state
-        For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
+        A seed for experiments: the fit is then reproducible and **not private**, as ``release_`` states.
     """
 
     family: ClassVar[str] = "gaussian"
@@ -242,7 +241,7 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
     random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Fit the coefficients; what is not declared is refused, not learned from the rows.
+        """Fit the coefficients; missing declarations are an error, and are not learned from the rows.
 
         Parameters
         ----------
@@ -306,7 +305,7 @@ class PrivateLinearRegression(CountedCopies, RegressorMixin, BaseEstimator):  # 
 
 
 class PrivatePoissonRegression(PrivateLinearRegression):
-    """Poisson regression with a log link by private sums, for counts from 0 to a declared bound.
+    """Private Poisson regression with a log link, for counts from 0 to a declared bound.
 
     Parameters as in :class:`~discreet.PrivateLinearRegression`; ``target_bounds`` are (0, largest count), to
     which counts are clipped. Numbers between counts are rounded.
@@ -406,20 +405,20 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def design_for(
         self, n: int, width: int, squared: Fraction, models: int, assumptions: tuple[str, ...]
     ) -> DrawDesign:
-        """Return all that is fixed before the rows are used.
+        """Return everything that is fixed before the rows are used.
 
         Parameters
         ----------
         n : int
             The number of records.
         width : int
-            The number of coefficients, with the intercept.
+            The number of coefficients, including the intercept.
         squared : Fraction
-            The largest squared length of a row, with the constant column.
+            The largest squared norm of a row, including the constant column.
         models : int
-            The number of models: 1 for two classes, else one for each class.
+            The number of models: 1 for two classes, otherwise one for each class.
         assumptions : tuple of str
-            What the guarantee assumes.
+            The assumptions of the guarantee.
 
         Returns
         -------
@@ -427,7 +426,7 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
 
     def row_bound(self) -> float:
-        """Return the length to which rows are clipped."""
+        """Return the Euclidean norm to which rows are clipped."""
         return positive(self.norm_bound, "norm_bound")
 
     def draws_of(self, design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
@@ -549,50 +548,53 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 @_refusing
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
-    """Logistic regression, by private sums with error bars or by posterior draws.
+    """Private logistic regression, from noisy sums with intervals or from posterior draws.
 
-    ``epsilon`` with ``delta`` is the budget of **all** that a fit publishes. The relation is replace-one, so
-    the number of records is public; declare it with ``n``, or the number of rows is taken.
+    ``epsilon`` with ``delta`` is the budget of **everything** that a fit publishes. The relation is
+    replace-one, so the number of records is public: ``n``, or the number of rows if ``n`` is not given.
 
     Parameters
     ----------
     method
         ``"newton"``: private sums (:func:`discreet.regress`), with intervals, for any number of classes.
-        ``"diffused"``, ``"concentrated"``, ``"direct"``: draws from a posterior in which each record counts
-        for ρ ≤ 1, or whose prior is strengthened, or which is refused if the prior is too weak.
+        ``"diffused"``, ``"concentrated"``, ``"direct"``: draws from a posterior in which each record has a
+        weight ρ ≤ 1, from one with a stronger prior, or from the posterior itself, which is an error if the
+        prior is too weak.
     bounds
-        For newton: (low, high) for all columns, a pair for each, or a mapping from names to pairs; rows are
-        clipped to them.
+        For ``"newton"``: (low, high) for all columns, a pair for each, or a mapping from names to pairs; rows
+        are clipped to them.
     norm_bound
-        Rows are shortened to this Euclidean length, here and in ``predict``: with draws the rows as they
-        are, to 1 if not given; with newton rows of columns scaled to [−1, 1], and none if not given.
+        The Euclidean norm to which rows are shortened, here and in ``predict``. For draws: of the rows as
+        they are, 1 by default. For ``"newton"``: of columns scaled to [−1, 1]; by default no row is
+        shortened.
     fit_intercept
-        For draws: a constant column of half the ``norm_bound``, so that the bound used is √1.25 of it.
+        For draws: whether to add a constant column of half the ``norm_bound``, so that norms are bounded by
+        √1.25 times it.
     classes
-        The labels that may occur; if None, those that do occur are taken as public, with a warning.
+        The labels that may occur; if None, those that do occur are treated as public, with a warning.
     aim
-        For newton: ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
+        For ``"newton"``: ``"prediction"``, or ``"intervals"`` where the coefficients' error bars matter most.
     random_state
-        For experiments: the fit is then reproducible and **not private**, and says so in ``release_``.
+        A seed for experiments: the fit is then reproducible and **not private**, as ``release_`` states.
     order
         For draws: the order of Rényi privacy, in place of ``delta``.
     prior_precision
         For draws: m of the prior N(0, I/m) on the coefficients, 1 if not given.
     draws
-        Each draw is as private as its share of the budget: see :meth:`price`.
+        For draws: their number, among which the budget is divided equally: see :meth:`price`.
     multi_class
         For draws: ``"ovr"`` for more than two classes, one model for each, with equal shares of μ².
     steps
-        For draws: the length of the chain, each of which is private.
+        For draws: the number of steps of the chain, which is private at any length.
     sampler
         For draws: ``"rejection"`` draws from the posterior exactly, with no assumption about floating-point
-        numbers, for few records or a small epsilon; how long it takes depends on the data. ``"langevin"``
-        takes the same steps for all data. ``"auto"``: rejection where it is quick whatever the data.
+        numbers, for few records or a small epsilon; its running time depends on the data. ``"langevin"``
+        takes the same steps for all data. ``"auto"`` uses rejection if it is quick for all possible data.
 
     Attributes
     ----------
     coef_, intercept_
-        Posterior means, or means over the draws (``coef_draws_``, draws × models × columns).
+        Posterior means, or means of the draws (``coef_draws_``, of shape draws × models × columns).
     guarantee_, release_
         The guarantee, and the document that may be published: a
         :class:`~discreet.regression._newton.fit.Fit` by newton, else a
@@ -621,7 +623,7 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         return bool(self.method == "newton")
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Fit the coefficients; what decides the fit is public, and fixed before the rows are used.
+        """Fit the coefficients; all settings are public, and fixed before the rows are used.
 
         Parameters
         ----------
@@ -699,8 +701,8 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     def price(self, draws: int = 1) -> Guarantee:
         """Return the cost of a fit, without data.
 
-        A fit never spends more than its target: with ``draws=k`` it divides μ² by k instead, and each draw
-        is √k times as noisy.
+        A fit never spends more than its target: with ``draws=k`` each draw gets μ²/k, and is √k times as
+        noisy.
 
         Parameters
         ----------
@@ -733,13 +735,13 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         n : int
             The number of records.
         width : int
-            The number of coefficients, with the intercept.
+            The number of coefficients, including the intercept.
         squared : Fraction
-            The largest squared length of a row, with the constant column.
+            The largest squared norm of a row, including the constant column.
         models : int
-            The number of models: 1 for two classes, else one for each class.
+            The number of models: 1 for two classes, otherwise one for each class.
         assumptions : tuple of str
-            What the guarantee assumes.
+            The assumptions of the guarantee.
 
         Returns
         -------
@@ -771,8 +773,8 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Clip each column to declared bounds and map them to [−1, 1].
 
-    The bounds are what you know of the columns without looking at the rows: a questionnaire's range, a
-    physical limit, public data.
+    Bounds must be known without looking at the rows: the range of a questionnaire, a physical limit, public
+    data.
 
     Parameters
     ----------
@@ -783,7 +785,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     bounds: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Read the number of columns and their names, which are public, and no value.
+        """Read the number of columns and their names, which are public; values are not read.
 
         Parameters
         ----------

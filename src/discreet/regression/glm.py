@@ -1,8 +1,8 @@
 """Posterior draws of the coefficients of Poisson and linear models, by the exact sampler.
 
 The loss of a record is A(x·w) − y·(x·w) with A' the mean function, clipped to the declared bounds of the
-response: it is convex and B·c-Lipschitz, B the width of the bounds and c that of the rows. So the draw is
-μ-GDP with μ = 2ρBc/√m, as for logistic regression, where B = 1. Proof: ``proofs/logistic.md``.
+response: it is convex and B·c-Lipschitz, where B is the width of the bounds and c the norm bound of the rows.
+So the draw is μ-GDP with μ = 2ρBc/√m, as for logistic regression, where B = 1. Proof: ``proofs/logistic.md``.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ class CoefficientDraws:
     epsilon, delta, order
         The target: ε with δ, or ε of order ``order`` (Rényi).
     norm_bound : float
-        Rows longer than this are shortened to it.
+        The Euclidean norm to which longer rows are shortened.
     prior_precision : float
         Precision m of the prior N(0, I/m).
     method : {"diffused", "concentrated", "direct"}
-        How the target is met: by a lower weight ρ of each record, by a higher m, or not at all.
+        How the target is met: ``diffused`` lowers the weight ρ of each record, ``concentrated`` raises m,
+        ``direct`` changes neither.
     draws : int
-        How many draws the guarantee is for.
+        The number of draws that the guarantee covers.
 
     Raises
     ------
@@ -142,7 +143,7 @@ class CoefficientDraws:
 
     @property
     def acceptance(self) -> float:
-        """A lower bound on the acceptance of a candidate, whatever the data."""
+        """A lower bound, for all data, on the probability that a candidate is accepted."""
         steepest = self.bounds[1] if self.family == "poisson" else 1.0
         ratio = self.weight * self.n * steepest * self.norm_bound**2 / (self.precision * self.columns)
         return math.exp(max(-700.0, -self.columns / 2 * math.log1p(ratio)))

@@ -3,9 +3,9 @@
 A value is placed on a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. The release
 has Σu, Σu² and, where the number of values is private, their count, each with exact integer noise. Under pure
 ε the noise is discrete Laplace with rates ε/M, ε/M² and ε/4: adding, removing or replacing one record changes
-Σu + Σu²/M + count·M/4 by at most M in total. Under (ε, δ) the noise is rounded Gaussian with deviations s =
-M/μ, sM/√11 and 4s/M: the second moment and the count then cost nothing beside the sum. Proof:
-``proofs/regression.md``, *Means*.
+Σu + Σu²/M + count·M/4 by at most M in total. Under (ε, δ) the noise is rounded Gaussian with standard
+deviations s = M/μ, sM/√11 and 4s/M: the second moment and the count then cost nothing in addition to the sum.
+Proof: ``proofs/regression.md``, *Means*.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _READING = (
 
 BASIS = "exact integer noise on sums over a grid (proofs/regression.md)"
 _ROUNDING = 1 / 12
-"""The variance of what rounding to a grid may move the mean by, in squared steps. Records that are alike are
-rounded alike: no number of them makes it smaller."""
+"""The variance of the mean due to rounding to the grid, in squared steps. Equal records are rounded alike, so
+more records do not make it smaller."""
 _AT_BOUND = 0.02
 """The share of the range within which a mean counts as being at a bound."""
 _CLIPPED = (
@@ -88,11 +88,11 @@ class MeanNoise:
     Parameters
     ----------
     epsilon : Fraction
-        The target.
+        The ε that the noise must reach.
     mu_squared : Fraction, optional
         μ² of Gaussian noise; Laplace noise if None.
     steps : int
-        Steps of the grid.
+        The number of steps of the grid.
     people : int
         The largest number of records of a person; 1 where records are protected.
     """
@@ -233,7 +233,7 @@ class Mean(Bridged, Answer):
         size : int
             The number of draws.
         seed : int, optional
-            Makes the draws reproducible.
+            The same seed gives the same draws.
 
         Returns
         -------
@@ -287,7 +287,7 @@ class Mean(Bridged, Answer):
         )
 
     def words(self) -> Words:
-        """Describe what was summed and how to read it."""
+        """Describe the estimate and how to read it."""
         low, high = self.bounds
         n = self.released.n
         records = "a private number of records" if n is None else f"n = {n:,} records"
@@ -433,7 +433,7 @@ class Means(Answer):
         size : int
             The number of draws.
         seed : int, optional
-            Makes the draws reproducible.
+            The same seed gives the same draws.
 
         Returns
         -------
@@ -476,8 +476,8 @@ class Means(Answer):
     def pool(self, covariates: Covariates | None = None, seed: int = 0) -> PooledEstimates:
         """Return the means of all groups under a hierarchical model; this costs no further privacy.
 
-        The means of the groups are draws from one normal distribution, whose mean and standard deviation are
-        integrated out. The correlation of two records of one group is uniform beforehand.
+        The means of the groups are modelled as draws from one normal distribution, whose mean and standard
+        deviation are integrated out. The correlation of two records of one group has a uniform prior.
 
         Parameters
         ----------
@@ -527,7 +527,7 @@ class Means(Answer):
         return tuple(dict.fromkeys(text for mean in self.means for text in mean.warnings))
 
     def words(self) -> Words:
-        """Describe what was summed, and by which groups."""
+        """Describe the estimates and their groups."""
         inner, sizes = self.means[0].words(), [mean.released.n for mean in self.means]
         pairs = zip(self.groups, sizes, strict=True)
         records = "; ".join(f"{group}: {n:,}" for group, n in pairs) if all(sizes) else "private numbers"
@@ -578,7 +578,7 @@ class Means(Answer):
         """Return the guarantee of the means of all groups.
 
         A record that moves to another group changes the sums of two groups; an added record changes those of
-        one. Where groups are public no record moves, and the document says so.
+        one. Where groups are public no record moves, and the guarantee is within groups.
         """
         noise = self.means[0].released.noise
         if self.guarantee.relation is Relation.WITHIN_GROUP:
@@ -602,7 +602,7 @@ def with_people(guarantee: Guarantee, most: int) -> Guarantee:
     Parameters
     ----------
     guarantee : Guarantee
-        Returned as it is if it has the bound, or is not for people.
+        The guarantee; it is returned unchanged if it has the bound, or is not for people.
     most : int
         The largest number of records of a person.
 
@@ -688,12 +688,12 @@ class MeanDesign:
         Parameters
         ----------
         data : table, file or sequence
-            The records; a plain sequence of values where neither groups nor people are named.
+            The records; a plain sequence of values if neither groups nor people are named.
 
         Returns
         -------
         tuple
-            By group the exact (count, Σu, Σu²), and the number of all records.
+            For each group the exact (count, Σu, Σu²), and the number of all records.
         """
         coders: dict[str | None, Any] = {self.column: self.grid}
         names: tuple[Any, ...] = (None,)
@@ -740,7 +740,7 @@ class MeanDesign:
         Parameters
         ----------
         cells : mapping
-            By group the exact (count, Σu, Σu²).
+            For each group the exact (count, Σu, Σu²).
         total : int
             The number of all records.
         source : Source
@@ -778,8 +778,8 @@ def posterior_of_mean(
     """Compute the posterior of a population's mean by quadrature.
 
     The quadrature runs over the count, mean and variance of the records; the population's mean is normal
-    around the records' mean, with the variance of rounding to the grid besides. The prior of mean and
-    standard deviation is uniform over what the bounds allow.
+    around the records' mean, and the variance of rounding to the grid is added. The prior of mean and
+    standard deviation is uniform over all values that the bounds allow.
 
     Parameters
     ----------

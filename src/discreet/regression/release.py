@@ -22,8 +22,8 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.regression._chain import CHAIN_BASIS, EXACT_BASIS, FLOATS, chain_mu_squared
 
 _READING = (
-    "Coefficients are draws from a private posterior, for the columns as the model saw them: scaled by "
-    "declared bounds. A positive coefficient makes the class likelier."
+    "Coefficients are draws from a private posterior, for columns scaled by their declared bounds. With a "
+    "positive coefficient, larger values of the column make the class more likely."
 )
 _BELOW = 1 - 1e-12
 _SQUARABLE = 1e150
@@ -53,7 +53,7 @@ class LogisticRelease(Answer):
     settings: Mapping[str, Any] = field(default_factory=dict)
     features: tuple[str, ...] | None = None
     bounds: tuple[tuple[float, float], ...] | None = None
-    """The declared bounds by which columns were scaled to [−1, 1], where the release knows them."""
+    """The declared bounds by which columns were scaled to [−1, 1], if the release has them."""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def log_odds(self, rows: FloatArray, *, scaled: bool = False) -> FloatArray:
@@ -86,10 +86,10 @@ class LogisticRelease(Answer):
         Parameters
         ----------
         rows : array of shape (rows, columns)
-            In the units of their columns; the release's ``bounds`` scale them.
+            Rows in the units of their columns, which the release scales by its ``bounds``.
         scaled : bool
-            Whether rows are already scaled as the model saw them. A release without ``bounds`` (of an
-            estimator, or of version 0.1.0) cannot scale, and needs ``scaled=True``.
+            Whether rows are already scaled as for the fit. A release without ``bounds`` (of an estimator, or
+            of version 0.1.0) cannot scale, and needs ``scaled=True``.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class LogisticRelease(Answer):
         return both.reshape(len(both), -1)
 
     def _rows(self, level: float) -> list[Row]:
-        """Return the mean of the published draws; its distance from the posterior mean is not known."""
+        """Return the mean of the published draws; how far it is from the posterior mean is not known."""
         return [
             Row(name, mean) for name, mean in zip(self.names, self._published_draws.mean(axis=0), strict=True)
         ]
@@ -194,7 +194,7 @@ class LogisticRelease(Answer):
         return self._published_draws[chosen]
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the coefficients that were drawn."""
+        """Return the drawn coefficients as a table."""
         models = self.classes[1:] if self.coefficients.shape[1] == 1 else self.classes
         cells = tuple(
             (f"{i + 1}", str(model), f"{self.intercepts[i, j]:.4g}", *(f"{x:.4g}" for x in draw[j]))
@@ -208,7 +208,7 @@ class LogisticRelease(Answer):
         )
 
     def words(self) -> Words:
-        """Describe what was drawn and how to read it."""
+        """Describe the draws and how to read them."""
         number = len(self.coefficients)
         draws = "one draw" if number == 1 else f"{number} draws"
         stamp = "Private" if self.private else "NOT PRIVATE (seeded or without noise):"
@@ -276,7 +276,7 @@ class Drawn:
     norm_squared: Fraction
     settings: Mapping[str, Any]
     by_first: bool = False
-    """Whether version 0.1.0 drew them: its rejection compared doubles."""
+    """Whether version 0.1.0 made the draws, whose rejection sampler compared doubles."""
 
     @property
     def sensitivity_squared(self) -> Fraction:
@@ -285,7 +285,7 @@ class Drawn:
 
     @property
     def chain(self) -> tuple[Fraction, int]:
-        """The step of a chain and their number."""
+        """The step size of a chain, and its number of steps."""
         step = Fraction(as_real(self.settings["step_size"], "step_size", 1e-150))
         return step, as_count(self.settings["steps"], "steps", 1, 10**9)
 

@@ -64,8 +64,8 @@ int noisy_floor(real value) {{
   return low;
 }}
 
-// The whole numbers around the largest term: z pulled to where the distribution of x is, and as far as terms
-matter. real noisy_centre(real z, real mean, real scale) {{
+// The middle and the ends of the whole numbers whose terms matter: z, moved towards the mean of x.
+real noisy_centre(real z, real mean, real scale) {{
   return fmax({pulled}, 0);
 }}
 int noisy_low(real z, real mean, real scale) {{
@@ -194,12 +194,12 @@ class Program:
 
 
 def observe(likelihood: Any) -> Program:
-    """Return the part of a Stan program that adds what was published to a model.
+    """Return the part of a Stan program that adds the likelihood of the published values to a model.
 
     Parameters
     ----------
     likelihood : Likelihood
-        ``release.likelihood()``. The model has ``shares`` where the total is public, else ``rates``.
+        ``release.likelihood()``. The model must have ``shares`` if the total is public, otherwise ``rates``.
 
     Returns
     -------

@@ -13,7 +13,7 @@ from discreet.schema import Category, Number, Schema
 
 SIMULATED_RECORDS = 1000
 """The number of simulated records if the schema declares none."""
-_NOT_PRIVATE = Guarantee(None, basis="simulated records: not private, and about nobody")
+_NOT_PRIVATE = Guarantee(None, basis="simulated records: not private, and not about real people")
 
 
 def simulate_records(schema: Schema, seed: int = 0) -> dict[str, list[Any]]:
@@ -22,7 +22,7 @@ def simulate_records(schema: Schema, seed: int = 0) -> dict[str, list[Any]]:
     Parameters
     ----------
     schema : Schema
-        Its public n is the number of records; 1,000 where it declares none.
+        What is public about the data. The number of records is its n; 1,000 if it declares none.
     seed : int
         The same seed gives the same records.
 

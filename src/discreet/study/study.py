@@ -1,7 +1,7 @@
-"""Several questions about one dataset under one schema and one budget; also from a file.
+"""Studies: several questions about one dataset under one schema and one budget, in Python or from a file.
 
-The ids of questions are request ids of the ledger, so that a study that was interrupted continues where it
-stopped: what was charged is returned, not charged again.
+The ids of questions are request ids of the ledger, so that an interrupted study continues where it stopped:
+answers that were charged are returned, not charged again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class StudyPrice:
     asked : Budget
         The price of all other questions together.
     account : Account
-        The budget and what was spent of it.
+        The budget, and how much of it was spent.
 
     Examples
     --------
@@ -118,8 +118,8 @@ class Study:
         The budget: ε, or ε and δ, or ρ of zero-concentrated privacy. Leave them out to join a budget that is
         already in the ledger.
     ledger : Ledger or address, optional
-        Where charges are kept: a file name is enough. Without one a study answers from simulated records
-        only, stamped "not private", and opens no data.
+        The ledger to which charges are written: a file name is enough. Without one, a study opens no data and
+        answers from simulated records only, stamped "not private".
     dataset : str, optional
         The name of the data in the ledger; by default that of the file.
     title : str, optional
@@ -160,7 +160,7 @@ class Study:
             is_file = self.label is not None and "://" not in self.label
             dataset = Path(str(self.label)).stem if is_file else "study"
             if ledger is not None and not is_file:
-                raise InvalidInputError("dataset is missing: say which dataset of the ledger these data are")
+                raise InvalidInputError("dataset is missing: name the data, such as dataset='survey'")
         self.dataset = dataset
         self.relation = self.schema.relation
         self.ledger = ledger if isinstance(ledger, Ledger | None) else Ledger(ledger)
@@ -688,8 +688,8 @@ class Study:
     def price(self, questions: Iterable[Mapping[str, Any]]) -> StudyPrice:
         """Return the price of questions together, and whether it fits the budget; nothing is charged.
 
-        A question that was charged already is not counted again. Numbers of records that the schema reads as
-        public are counted in the data. What was read is kept for the answer.
+        A question that was charged already is not counted again. Numbers of records that the schema declares
+        as ``"public"`` are counted in the data. What was read is kept for the answer.
 
         Parameters
         ----------
@@ -759,12 +759,12 @@ class Study:
         return answer
 
     def _with_delta(self, question: Question) -> Question:
-        """Return the question with the study's δ, of which it gets a part if it needs one and has none."""
+        """Return the question, with a part of the study's δ if it needs one and has none."""
         check_question(question)
         return with_delta(question, self.budget.delta)
 
     def _bind(self, name: str | None, question: Question) -> BoundQuestion:
-        """Return the question bound to the data, with what pricing has read already."""
+        """Return the question bound to the data, which are not read again if pricing has read them."""
         bound = None if name is None else self._priced.get(name)
         if bound is None or bound.question != question:
             bound = BoundQuestion(question, self.schema, self.data)
@@ -953,14 +953,14 @@ def check_id(name: Any, where: str) -> str:
 
 @dataclass(frozen=True)
 class StudyFile:
-    """What a study file declares; made by :func:`read_study`."""
+    """The content of a study file; made by :func:`read_study`."""
 
     title: str
     questions: tuple[Mapping[str, Any], ...]
     arguments: Mapping[str, Any]
-    """Of its :class:`Study`."""
+    """The arguments of its :class:`Study`."""
     split: Split | None = None
-    """How the budget was divided, where questions left that open."""
+    """The division of the budget, if some questions state no ε."""
 
     def open(self) -> Study:
         """Return the study that the file declares; nothing is written before its first question."""
@@ -1108,7 +1108,7 @@ def run_study(
     check : bool
         Whether to compare the data with every question before the first charge (:meth:`Study.check`).
     keep : callable, optional
-        Called with the answers, also when an error ends the run.
+        Called with the answers so far, even if an error ends the run.
 
     Returns
     -------

@@ -80,8 +80,8 @@ class Likelihood(ABC):
         Returns
         -------
         array or tuple of arrays
-            By the logits of the shares: E[x | z] − n·shares. By the log rates: E[x | z] − rates. Models
-            with two parameters give one array for each.
+            With respect to the logits of the shares, E[x | z] − n·shares; with respect to the log rates, E[x
+            | z] − rates. Models with two parameters give one array for each.
         """
         shape, chunks = self._chunks(parameters)
         scores = []
@@ -147,9 +147,7 @@ class Likelihood(ABC):
         return _join([self._draw(chunk, number, rng) for chunk in chunks], whole).astype(np.int64)
 
     def _chunks(self, parameters: Sequence[Any], size: int = 1) -> tuple[tuple[int, ...], list[Parameters]]:
-        """Yield the shape of the draws and parameters of shape (draws, k), a bounded number of draws at a
-        time.
-        """
+        """Return the shape of the draws, and the parameters in parts of shape (draws, k) of bounded size."""
         arrays = self.model.check(self.k, parameters)
         as_draws(arrays[0].size // self.k * size, self.k)
         flat, step = [array.reshape(-1, self.k) for array in arrays], self._at_once()

@@ -1,4 +1,4 @@
-"""Models of the true counts: their parameters, and the gradient of the likelihood by these."""
+"""Models of the true counts: their parameters, and the gradient of the likelihood with respect to them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Model(ABC):
 
 
 class PoissonCells(Model):
-    """Independent Poisson counts: ``rates``. The gradient is by the log rates."""
+    """Independent Poisson counts: ``rates``. The gradient is in the log rates."""
 
     name: ClassVar[str] = "Poisson"
     parameters: ClassVar[tuple[str, ...]] = ("rates",)

@@ -1,1 +1,1 @@
-"""The pages, one module each. What takes time is in plain functions, which the framework runs in threads."""
+"""The pages, one module each. Slow work is in plain functions, which the framework runs in threads."""

@@ -1,4 +1,4 @@
-"""A mechanism from inside: candidates, distribution, error and sensitivities at counts that sliders set."""
+"""A page about one mechanism: candidates, distribution, error and sensitivities for counts set by sliders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SLIDERS = (
 
 @dataclass(frozen=True)
 class DistributionQuestion(Asked):
-    """A mechanism and what the sliders say, all as text."""
+    """A mechanism and the positions of the sliders, all as text."""
 
     path = "/distribution"
     mechanism: str = "ehds"

@@ -1,4 +1,4 @@
-"""The pages of evidence: audits, enumerated once and remembered, and the gallery of reproduced figures."""
+"""The pages of evidence: audits, which are cached, and the gallery of reproduced figures."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from discreet.planning.audit import Audit, audit
 from discreet.questions._text import SERIES, WHOLE, number_text
 
 MAX_AUDIT_N = {2: 150, 3: 15, 4: 8, 5: 5}
-"""Records up to which an audit of that many values takes seconds."""
+"""The number of records up to which an audit takes seconds, by the number of values."""
 MIN_LATTICE_EPSILON = Fraction(1, 20)
-"""Below it an audit of lattice with three values or more takes minutes."""
+"""The ε below which an audit of lattice with three or more values takes minutes."""
 NO_LIMIT = "the command line has no such limit"
 _busy = threading.Lock()
 _PICTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\.png")
@@ -158,7 +158,7 @@ class Exhibit:
 
 
 def exhibits(folder: Traversable | None) -> list[Exhibit]:
-    """The existing pictures that ``gallery.json`` lists. Only these are served, each under its own name."""
+    """Return the exhibits of ``gallery.json`` whose pictures exist; only these pictures are served."""
     if folder is None:
         return []
 

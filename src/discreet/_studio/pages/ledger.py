@@ -1,4 +1,4 @@
-"""The ledger page: what is left, the history, whether it is sound; and new budgets."""
+"""The ledger page: remaining budgets, the history, verification, and new budgets."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def _page(
     given: Mapping[str, str] | None = None,
     trouble: Problem | None = None,
 ) -> Response:
-    """The page of a ledger; ``given`` is what the form of a new budget holds, and ``trouble`` is with it."""
+    """Return the page of a ledger; ``given`` has the texts of the form for a new budget, ``trouble`` its
+    error."""
     ledger = studio.ledger
     context: dict[str, Any] = {"accounts": [], "history": [], "verified": None, "missing": True}
     with suppress(MissingLedgerError):
@@ -119,7 +120,7 @@ def _page(
 
 
 def _study(studio: Studio, ledger: Ledger, dataset: str) -> StudyResult:
-    """The answers that a dataset has paid for, for one report."""
+    """Return all answers charged to a dataset, for one report."""
     answers, questions = {}, {}
     for entry in ledger.history(dataset):
         if entry.request_id is None or not _is_answer(entry.result):
@@ -157,7 +158,7 @@ def _create(ledger: Ledger, given: Mapping[str, str]) -> None:
 
 
 def _verify(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
-    """Return whether the ledger is sound, a sentence, and notes."""
+    """Return whether the ledger is intact, a sentence that says so, and notes."""
     try:
         verification = ledger.verify()
     except LedgerError as error:
@@ -168,7 +169,7 @@ def _verify(ledger: Ledger) -> tuple[bool, str, tuple[str, ...]]:
 
 
 def _bars(account: Account) -> list[tuple[str, float]]:
-    """For each part of a budget, ε, δ or ρ, how many percent of it are spent."""
+    """Return each part of a budget (ε, δ or ρ) with the percentage that is spent."""
     parts = {name: getattr(account.cap, name) for name in ("epsilon", "delta", "zcdp")}
     return [
         (symbol, round(100 * float(getattr(account.spent, name) / cap), 3))

@@ -1,4 +1,5 @@
-"""The plan pages: how precise an ε is, before any data are opened, and one budget for several questions."""
+"""The plan pages: the precision that an ε allows, before data are opened, and one budget for several
+questions."""
 
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ from discreet.schema import PUBLIC, Schema
 
 MAX_N, MAX_QUESTIONS = 1_000_000, 8
 FIRST_N = 1000
-"""Records that a plan begins with where the schema does not say how many there are."""
+"""The number of records that a new plan assumes if the schema does not state it."""
 PLANNED_FOR = ("n", "within", "of", "guess")
-"""The fields of a plan beside those of the question."""
+"""The fields of a plan besides those of the question."""
 COMPUTED_EPSILONS = (0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 10.0)
 DRAWN_POINTS = 81
 _busy = threading.Lock()
@@ -62,7 +63,7 @@ class PlanForm(ReleaseForm):
 
     @classmethod
     def read(cls, given: Mapping[str, str], schemas: Schemas | None = None) -> Self:
-        """Read the fields of the form; a first question that the schema allows where none was asked."""
+        """Read the fields of the form; if it has no question, fill in a first one that the schema allows."""
         available = schemas or Schemas()
         schema = available.find(given["schema"]) if given.get("schema") else available.list_recent()[0]
         kind = given.get("kind") or next(kind for kind in kinds() if can_be_planned(kind, schema.schema))
@@ -93,7 +94,7 @@ class PlanForm(ReleaseForm):
 
     @cached_property
     def records(self) -> int:
-        """The number of records that is planned for."""
+        """The number of records for which the page plans."""
         with at_fault("n"):
             n: int = WHOLE.read(self.shown_n, "Number of records")
             if not 0 < n <= MAX_N:
@@ -121,7 +122,7 @@ class PlanForm(ReleaseForm):
         return [field for field in super().inputs() if field.name != "epsilon"]
 
     def tabs(self) -> Iterator[tuple[bool, str, str]]:
-        """For each kind of question whether it is this one, its title and the address of its plan."""
+        """Yield for each kind of question whether it is this one, its title and the address of its plan."""
         for kind, cls in kinds().items():
             if can_be_planned(kind, self.declared_schema):
                 query = {"kind": kind, "schema": self.schema, "n": self.n}
@@ -292,7 +293,7 @@ def add_plan(app: FastAPI, studio: Studio) -> None:
 
 
 def _between(x: tuple[float, ...], y: list[float]) -> tuple[list[float], list[float]]:
-    """A smooth curve through computed points, on logarithmic scales, where widths fall as straight lines."""
+    """Return a smooth curve through computed points, interpolated on logarithmic scales."""
     import numpy as np
     from scipy.interpolate import PchipInterpolator
 

@@ -1,4 +1,5 @@
-"""The release pages: data, question, price, result. They know no kind of question and no kind of answer."""
+"""The release pages: data, question, price, result. They are the same for all kinds of questions and
+answers."""
 
 from __future__ import annotations
 
@@ -155,10 +156,10 @@ def _form_page(
     source: DataSource,
     error: DiscreetError | None = None,
 ) -> Response:
-    """The form as it is filled in, with what is wrong with it.
+    """Return the page of the form as it is filled in, with its error, if any.
 
-    It keeps the id of its request, under which a charge that was interrupted is made or found once, unless
-    that id cannot be used.
+    The form keeps its request id, so that an interrupted charge is not made twice, unless that id cannot be
+    used.
     """
     accounts: list[Account] = []
     with suppress(MissingLedgerError, LedgerError):
@@ -186,7 +187,7 @@ def _form_page(
 
 
 def _promise(guarantee: Guarantee) -> dict[str, Any]:
-    """Return ε in words, and the probability δ with which they do not hold."""
+    """Return the guarantee of ε in words, and the probability δ with which it may fail."""
     epsilon = guarantee.exact_epsilon
     return {
         "meaning": meaning(guarantee) if epsilon else None,

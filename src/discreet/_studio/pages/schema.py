@@ -88,7 +88,8 @@ def _page(
     trouble: Problem | None = None,
     is_template: bool = False,
 ) -> Response:
-    """The page of a schema: its text, what is wrong with it or what it makes public, and where to go on."""
+    """Return the page of a schema: its text, its error or what it makes public, and links to the next
+    pages."""
     links: dict[str, Any] = {}
     if schema is not None:
         chosen = form.address("/release", schema=schema.identifier, request="")

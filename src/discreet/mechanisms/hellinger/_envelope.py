@@ -4,15 +4,15 @@ H = √(1 − e^{−F}) and F(b) = Σᵢ fᵢ(bᵢ) is separable, so φ(F) = exp
 from. φ is completely monotone in F, hence close to a mixture of few exponentials; each exponential e^{−λF} is
 a product over the categories, and sums of products over compositions are coefficients of polynomials:
 
-1. nodes λ₀ = 0 < λ₁ = 1 < … and factors q_j with E(F) = Σ_j q_j e^{−λ_j F} ≥ φ(F), checked on a mesh;
-2. integers V_ij(b) ≥ 2^B e^{−λ_j fᵢ(b)} inside a window around the true count; what a window leaves out is
-   covered by a smaller λ: e^{−λ_j F} ≤ e^{−(λ_j − λ_i)F} e^{−λ_i F}, and outside the window λ_j F > T;
-3. the exact normaliser of each node by multiplying integer polynomials; a node and then a composition are
+1. nodes λ₀ = 0 < λ₁ = 1 < … and factors q_j with E(F) = Σ_j q_j e^{−λ_j F} ≥ φ(F), checked on a mesh; 2.
+integers V_ij(b) ≥ 2^B e^{−λ_j fᵢ(b)} inside a window around the true count; counts outside a window are
+covered by a smaller λ: e^{−λ_j F} ≤ e^{−(λ_j − λ_i)F} e^{−λ_i F}, and outside the window λ_j F > T; 3. the
+exact normaliser of each node by multiplying integer polynomials; a node and then a composition are
    drawn with integers only;
 4. b is kept with probability φ̃(b)/E(b), φ̃ being the 53-bit value of φ at b and E(b) an exact integer.
 
-The distribution of what comes out is exactly φ̃(b)/Σφ̃: rounding in steps 1 and 2 changes the number of
-attempts only. Proof: ``proofs/envelope.md``.
+The output has exactly the distribution φ̃(b)/Σφ̃: rounding in steps 1 and 2 changes the number of attempts
+only. Proof: ``proofs/envelope.md``.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Gap = Callable[[int, FloatArray], FloatArray]
 
 WIDEST_WINDOW = 1 << 20
 MAX_WORK = 1 << 27
-"""Levels times counts in all windows together: beyond, multiplying their polynomials takes minutes."""
+"""The most levels times counts in all windows: beyond it, multiplying polynomials takes minutes."""
 _GIVEN_UP = 4.0
-"""With narrow windows a draw takes e⁴ attempts more at most: the rest of their nodes is left to λ = 0."""
+"""With narrow windows a draw takes at most e⁴ times as many attempts: λ = 0 covers what they leave out."""
 _MARGIN = 1e-6  # by which the envelope is kept above φ: far more than its rounding errors
 _SPARE_BITS = 8
 _DEPTH = 10.0  # the largest λ times the gap of the nearest neighbour
@@ -73,8 +73,8 @@ class _Node:
 def needs_narrow_windows(
     n: int, k: int, prior_total: float, rates: tuple[float, float], nearest: float
 ) -> bool:
-    """Whether windows must be narrow for the work to be bounded, whatever the counts; refuses where even then
-    it is not. Decided by public numbers alone: ``rates`` and ``nearest`` bound those of all datasets.
+    """Return whether windows must be narrow for bounded work with any counts; refuse if even those are too
+    wide. Only public numbers decide: ``rates`` and ``nearest`` bound those of all datasets.
     """
     log_candidates = math.log(number_of_compositions(n, k))
     steepest = min(max(log_candidates, rates[0]), rates[1])  # where narrow windows are widest
@@ -127,7 +127,7 @@ class Envelope:
     ) -> None:
         """``nearest`` is a lower bound on F(b) over all compositions b other than the true counts.
 
-        ``narrow``: windows end where λ = 0 can take over at the cost of some attempts.
+        With ``narrow``, windows end where λ = 0 can cover the rest, at the cost of more attempts.
         """
         self.counts = tuple(counts)
         self.n, self.k = sum(counts), len(counts)
@@ -148,7 +148,7 @@ class Envelope:
         self._nodes = self._build(rates, factors)
 
     def _build(self, rates: FloatArray, log_factors: FloatArray) -> list[_Node]:
-        """Nodes from the largest λ down; where it is cheap, a node's factor goes to λ = 0 instead."""
+        """Return nodes from the largest λ down; where that is cheap, a node's factor is moved to λ = 0."""
         factors = log_factors.copy()
         log_all = math.log(self._candidates)
         log_mass = max(0.0, log_all - self.rate)  # below log Σφ: φ is 1 once and nowhere below e^{−rate}
@@ -197,7 +197,7 @@ class Envelope:
         return [factor * node.size for factor, node in zip(self._scale[0], self._nodes, strict=True)]
 
     def draw(self, source: Source) -> tuple[int, ...]:
-        """One composition with probability φ̃(b)/Σφ̃ exactly."""
+        """Draw one composition with probability φ̃(b)/Σφ̃ exactly."""
         unit = self._scale[1]
         while True:
             self.attempts += 1
@@ -255,7 +255,7 @@ class Envelope:
 
 
 class _Side:
-    """The gaps of one category around its true count, computed as far out as they are asked for."""
+    """The gaps of one category around its true count, computed as far out as needed."""
 
     def __init__(self, i: int, count: int, n: int, gap: Gap) -> None:
         self._count = count
@@ -264,7 +264,7 @@ class _Side:
         self._out = [np.zeros(1), np.zeros(1)]  # gaps at distance 0, 1, … downwards and upwards
 
     def at(self, count: int) -> float:
-        """The gap of one count: always the same number, whether or not it lies in the part that is kept."""
+        """Return the gap of one count: the same number whether or not it is in the cache."""
         side, distance = int(count > self._count), abs(count - self._count)
         gaps = self._out[side]
         if distance < len(gaps):
@@ -358,7 +358,7 @@ def _dominating_mixture(
 
 
 def _coin(times: int, source: Source) -> bool:
-    """True with probability 2^(−times), and certainly for times ≤ 0; stops at the first bit that is set."""
+    """Return True with probability 2^(−times), always for times ≤ 0; stop at the first bit that is set."""
     while times > 0:
         if source.below(1 << min(times, 64)):
             return False

@@ -220,9 +220,9 @@ class MBeta(ScoredMechanism):
     delta
         δ.
     calibration
-        ``definition`` uses the budget b = ε where an audit of all datasets or a theorem shows (ε, δ), else
-        the largest b at which one does. ``exact`` uses the largest b of all, above ε too, at which an audit
-        shows (ε, δ): the definition leaves about half of ε unused.
+        ``definition`` uses the budget b = ε where an audit of all datasets or a theorem shows (ε, δ),
+        otherwise the largest b at which one does. ``exact`` uses the largest b, which may exceed ε, at which
+        an audit shows (ε, δ): the definition leaves about half of ε unused.
 
     Notes
     -----
@@ -257,7 +257,7 @@ class MBeta(ScoredMechanism):
 
     @property
     def budget(self) -> float:
-        """The budget b: ε, or the largest number at which (ε, δ) holds."""
+        """The budget b: ε, or the largest number at which the mechanism is (ε, δ)-private."""
         return self._calibrate[0]
 
     @property
@@ -311,7 +311,7 @@ class MBeta(ScoredMechanism):
         return budget, guarantee
 
     def _by_audit(self, budget: float) -> Guarantee | None:
-        """Return the guarantee that an enumeration of all pairs of datasets shows, if within (ε, δ)."""
+        """Return the guarantee proved by enumerating all pairs of datasets; None if it exceeds (ε, δ)."""
         beta, slack = self._beta(budget), self.slack_at(budget / 2)
         distributions = self.enumerated_distributions(
             lambda row: 1.0 / smooth_sensitivity(row, self.prior, beta=beta)
@@ -329,7 +329,7 @@ class MBeta(ScoredMechanism):
         return Guarantee(self.epsilon, exact_delta=min(_rounded_up(delta), self.delta), basis=basis)
 
     def _by_theorem(self, budget: float) -> Guarantee | None:
-        """Return the guarantee of the two theorems of proofs/mbeta.md, if within (ε, δ)."""
+        """Return the guarantee by the two theorems of proofs/mbeta.md; None if it is not within (ε, δ)."""
         page = "theorem: proofs/mbeta.md (too large for an audit of all datasets)"
         slack, growth = self.slack_at(budget / 2), math.expm1(self._beta(budget))
         if _rounded_up(budget * (1 + growth * self.largest_sharpness) + slack) <= self.epsilon:

@@ -69,7 +69,7 @@ def _log_raise(t: FloatArray) -> FloatArray:
 
 
 def step_distance(t: npt.ArrayLike, s: npt.ArrayLike) -> FloatArray:
-    """Return the Hellinger distance √(1 − w(t)w(s)) that replacing one record moves the posterior.
+    """Return the Hellinger distance √(1 − w(t)w(s)) by which replacing one record moves the posterior.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def _smallest_other(values: FloatArray) -> FloatArray:
 
 
 def _efficient(c: tuple[int, ...], alpha: tuple[float, ...]) -> list[int]:
-    """Return the occupied categories that fewer than two others match or undercut in both α and c."""
+    """Return the occupied categories for which fewer than two others are at most as large in both α and c."""
     efficient: list[int] = []
     lowest: list[int] = []
     for i in sorted((i for i, count in enumerate(c) if count), key=lambda i: (alpha[i], c[i])):

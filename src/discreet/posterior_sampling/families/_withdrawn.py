@@ -1,4 +1,4 @@
-"""Families that are no longer made: what their documents, which 0.2 wrote, need to be read and shown."""
+"""Families that are no longer offered, kept so that documents of version 0.2 can be read and shown."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CorrelatedVector(GaussianVector):
     def given_draws(
         self, prior: Any, n: int, r: float, m: float, draws: FloatArray
     ) -> CorrelatedDistribution:
-        """The distribution of φ: independent numbers with one standard deviation."""
+        """Return the distribution of φ: independent numbers with one standard deviation."""
         uncorrelated = np.asarray(np.linalg.solve(self._factor, draws.T).T, dtype=np.float64)
         return CorrelatedDistribution(super().given_draws(prior, n, r, m, uncorrelated), self._factor)
 
@@ -95,10 +95,10 @@ class CorrelatedDistribution(tuple[Normal, ...]):
 
 @dataclass(frozen=True)
 class DefinedVector(Family):
-    """Two or three natural parameters from formulas. Of its privacy no more is known than was promised.
+    """Two or three natural parameters from formulas. Only the pair (ε, δ) of its guarantee is known.
 
-    Its Rényi divergences were bounded by 0.2; that bound is not computed any more, so that a guarantee is the
-    pair (ε, δ) that its document states, and nothing beside it.
+    Version 0.2 computed a bound on its Rényi divergences, this version does not, so a guarantee is only the
+    pair (ε, δ) that its document states.
     """
 
     cumulant: str

@@ -60,20 +60,22 @@ from discreet.posterior_sampling.family import (
 
 MAX_SHARES_N = 1_000_000
 _QUICK_RECORD_LEVELS = 2_000_000
-"""Up to this product of records and levels the intervals of shares take seconds."""
+"""The product of records and levels up to which the intervals of shares take seconds."""
 _CELL_WIDTH = Fraction(1, 2**40)
 """The width of the cells that shares are rounded to."""
 _END_WIDTH_RECORDS = Fraction(1, 10**6)
 """Statistics within this many records of an end of their range are counted as the end itself."""
 _MOST_RANGES = 4096
-"""Ranges of statistics into which a bound on the divergences is refined, at most."""
+"""The most ranges of statistics into which a bound on the divergences is refined."""
 _LARGEST_LOGIT = 600.0
 """Up to this logit a share is computed in doubles: e^{−600} still has all its digits."""
 
 
 @dataclass(frozen=True)
 class ShareFamily(ProfiledFamily):
-    """Posteriors of shares: η = a, the Dirichlet parameters, and C = ΣlnΓ(aᵢ) − lnΓ(Σa).
+    """Posteriors of shares, whose natural parameters η are the Dirichlet parameters a.
+
+    The log-partition is C = ΣlnΓ(aᵢ) − lnΓ(Σa).
 
     One record adds ``items`` to a in all; moving it from one level to another is a step of r·``items``.
     """
@@ -90,7 +92,7 @@ class ShareFamily(ProfiledFamily):
 
     @property
     def items(self) -> int:
-        """The number of items of one record: what it adds to all parameters together."""
+        """The number of items of one record, which is what it adds to the sum of the parameters."""
         return getattr(self, "trials", 1)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
@@ -289,7 +291,7 @@ class ShareFamily(ProfiledFamily):
         return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        """Bound the divergences of two-level statistics strictly between the ends.
+        """Bound the divergences for two levels where other records are in both levels.
 
         Statistics are covered by ranges low ≤ x ≤ high, each bounded by one pair.
 
@@ -731,8 +733,9 @@ class DirichletFamily(ShareFamily):
 class BinomialFamily(OneShare, NumberFamily):
     """Successes in ``trials`` trials per record, with probability θ; Beta(a, b) prior.
 
-    A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``: none and all
-    are the worst records, by the monotone likelihood ratio, and the others are at one end.
+    A record x adds (x, trials − x) to (a, b). It is the Beta family with steps of ``trials``. In the worst
+    case, by the monotone likelihood ratio, a record with no successes is replaced by one with only successes,
+    and all other records are at one end.
     """
 
     trials: int
@@ -855,7 +858,7 @@ class DividedFamily(ShareFamily):
         return super().profile_pairs(eta, n, r) if len(eta) == 2 else []
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return what the records add to each level.
+        """Return the sum of the records for each level.
 
         Parameters
         ----------
@@ -943,9 +946,9 @@ class MultinomialFamily(DividedFamily):
 class _Failures(OneShare, NumberFamily):
     """Failures before a known number of successes of probability θ, clipped to declared bounds; Beta prior.
 
-    A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), and all of the
-    difference is in w = 1 − θ, with the ratio w^t. −ln w is the less dispersed the larger B is, so that the
-    divergences fall in B, and they grow with t. The worst pair has all other records at the lower bound.
+    A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), whose densities
+    have the ratio w^t, w = 1 − θ. The larger B is, the less dispersed is −ln w, so the divergences fall in B;
+    they grow with t. The worst pair has all other records at the lower bound.
     """
 
     bounds: tuple[float, float]
@@ -957,7 +960,7 @@ class _Failures(OneShare, NumberFamily):
 
     @property
     def required_successes(self) -> int:
-        """The number of successes that a record waits for."""
+        """The number of successes at which a record stops counting failures."""
         return getattr(self, "successes", 1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:

@@ -44,11 +44,11 @@ from discreet.posterior_sampling.family import (
 )
 
 _CHI_CELLS, _THETA_NODES, _MOST_REFINEMENTS, _MOST_ZOOMS = 256, 400, 5, 12
-"""Cells of χ, nodes of θ in each, and how often either is refined at most."""
+"""The number of cells of χ, of nodes of θ in each, and the most refinements of either."""
 _MARGIN_FACTOR = 1 + 1e-6
 """Factor on Rényi bounds that covers the errors of sums in floats."""
 _LARGEST_ORDER = 64.0
-"""Rényi order up to which bounds are computed."""
+"""The largest Rényi order for which bounds are computed."""
 
 
 @lru_cache(maxsize=4096)
@@ -67,7 +67,8 @@ def _exact(family: DefinedFamily, eta: Natural) -> LogConcave:
 class DefinedFamily(NumberFamily):
     """A one-parameter exponential family from its formulas, built by :meth:`Family.define`.
 
-    The prior is (mean of S, strength); the strength is the number of records that the mean counts as.
+    The prior is (mean of S, strength); the strength is the number of records that the prior weighs as much
+    as.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ class DefinedFamily(NumberFamily):
         values = tuple(map(float, numbers(parameters, "prior")))
         if len(values) != 2 or not values[1] > 0:
             raise InvalidInputError(
-                "must be the mean of S(x) and a positive strength: the number of records it counts as",
+                "must be the mean of S(x) and a positive strength, the number of records that it weighs",
                 "prior",
                 parameters,
             )
@@ -401,7 +402,7 @@ class DefinedFamily(NumberFamily):
         return BoundedCurve(self, eta, n, r)
 
     def cumulants(self, theta: Any) -> FloatArray:
-        """Return A(θ) in long doubles, in which exp(t) overflows only for larger t.
+        """Return A(θ) in long doubles, in which exp overflows later than in doubles.
 
         Parameters
         ----------
@@ -419,8 +420,8 @@ class DefinedFamily(NumberFamily):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return nodes of θ for each χ, their log-probabilities and the log-partition.
 
-        The exponent is concave, so what lies within 60 of its maximum is one interval. Nodes that are too
-        far apart to see it are at both sides of it, and the next ones lie between those.
+        The exponent is concave, so the points where it is within 60 of its maximum form one interval. If
+        nodes are too far apart to hit it, the next ones are placed between the two on either side.
 
         Parameters
         ----------

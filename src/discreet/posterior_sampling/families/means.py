@@ -69,7 +69,7 @@ class _MeanFamily(Family):
     @property
     @abstractmethod
     def move(self) -> Fraction:
-        """How far one record can move."""
+        """The largest distance between two records."""
 
     @property
     def _unit(self) -> Fraction:
@@ -556,17 +556,17 @@ class NormalFamily(NumberFamily):
     """Mean and standard deviation of numbers that are clipped to declared bounds: normal-inverse-gamma.
 
     The prior is (mean c, strength κ, shape a, rate b): τ = 1/σ² ~ Gamma(a, b) and μ | τ ~ N(c, 1/(κτ)). The
-    mean weighs as much as κ records, and the variance is about b/a. The statistic is (Σx, Σx²). Coordinates
-    η = (κ, κc, b + κc²/2, a), to which a record x adds (1, x, x²/2, ½), and C = lnΓ(a) − a·ln b − ½·ln κ.
-    Neighbours have the same κ and a, so D_λ depends on the two b and on the difference g of their second
-    coordinates alone:
+    prior mean weighs as much as κ records, and the prior variance is about b/a. The statistic is (Σx, Σx²).
+    Coordinates η = (κ, κc, b + κc²/2, a), to which a record x adds (1, x, x²/2, ½), and C = lnΓ(a) − a·ln b −
+    ½·ln κ. Neighbours have the same κ and a, so D_λ depends on the two b and on the difference g of their
+    second coordinates alone:
 
         D_λ = a/(λ−1)·[λ ln b_P − ln b_L − (λ−1) ln b_Q],   b_L = λ b_P − (λ−1) b_Q − λ(λ−1) g²/2κ.
 
     It grows with g², falls when both b grow by the same amount, grows with b_Q ≥ b_P, and is quasi-convex in
     b_P. So with b between b₀ (the prior's) and b₁ (one record as far from all the rest as the bounds allow)
-    and g ≤ r·width it is largest at one of three corners. They are attained where the prior mean is an end of
-    the bounds, and else a bound. δ(ε) follows from the Rényi curve.
+    and g ≤ r·width it is largest at one of three corners. If the prior mean is an end of the bounds, they are
+    attained; otherwise they are upper bounds. δ(ε) follows from the Rényi curve.
     """
 
     bounds: tuple[float, float]
@@ -607,7 +607,7 @@ class NormalFamily(NumberFamily):
 
     def _prior_in_words(self, prior: list[Any]) -> str:
         centre, strength, shape, rate = prior
-        return f"mean {centre:g}, as much as {strength:g} records; variance about {rate / shape:g}"
+        return f"mean {centre:g}, with the weight of {strength:g} records; variance about {rate / shape:g}"
 
     def natural(self, distribution: tuple[float, ...]) -> Natural:
         """Return the natural parameters η of a prior or posterior, exactly.
@@ -792,10 +792,8 @@ class NormalFamily(NumberFamily):
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
         """Draw the standard deviation and then the mean, exactly.
 
-        The cell of the standard deviation is so fine that it decides the cell of the mean. With a probability
-        below 2⁻⁵⁰ it does not; then there is an error, and no draw.
-
-        It would not with probability below 2⁻⁵⁰; then there is an error, and no draw.
+        The cell of the standard deviation is so fine that it determines the cell of the mean, except with a
+        probability below 2⁻⁵⁰; then an error is raised and nothing is drawn.
 
         Parameters
         ----------

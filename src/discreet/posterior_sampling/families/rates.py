@@ -25,7 +25,7 @@ from discreet.posterior_sampling.family import Natural, NumberFamily, ProfiledFa
 
 @dataclass(frozen=True)
 class _GammaFamily(ProfiledFamily, NumberFamily):
-    """Coordinates η = (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
+    """The natural parameters η = (shape, rate), with log-partition C = lnΓ(shape) − shape·ln(rate)."""
 
     bounds: tuple[float, float]
     nearby: float | None = field(default=None, init=False)
@@ -322,7 +322,7 @@ class Exponential(_GammaFamily):
 
     @property
     def events(self) -> Fraction:
-        """How many events of rate θ one record waits for."""
+        """The number of events, of rate θ, during the waiting time that is one record."""
         return Fraction(1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
@@ -451,7 +451,7 @@ class Exponential(_GammaFamily):
 class GammaTimes(Exponential):
     """Gamma(``shape``, θ) records with known shape, clipped to declared bounds; Gamma prior of θ.
 
-    The exponential family with ``shape`` events a record: it adds (shape, x) to (shape, rate).
+    It is the exponential family with ``shape`` events in each record, which adds (shape, x) to (shape, rate).
     """
 
     shape: float

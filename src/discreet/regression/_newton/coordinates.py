@@ -1,8 +1,8 @@
-"""Coordinates in which rows are round, so that the noise of a round follows where the records lie.
+"""Coordinates in which the cloud of rows is nearly spherical, so that noise is small where records lie.
 
-What earlier rounds released tells roughly where rows lie. A later round takes them in other coordinates, Lz,
-in which most are inside the ball of the longest row. The others are shortened to it, and their residuals by
-as much: each record has a weight that depends on its own row alone, which leaves the estimating equation
+The released sums of earlier rounds show roughly where rows z lie. A later round uses other coordinates, Lz,
+in which most rows are within the largest norm. Longer rows are shortened to it, and their residuals by the
+same factor: each record has a weight that depends only on its own row, which leaves the estimating equation
 unbiased (Mallows). ``proofs/regression.md`` has the bound.
 """
 
@@ -15,11 +15,11 @@ from discreet.regression._newton.design import Design
 from discreet.regression._newton.models import MISFIT
 
 _GUESSED = 512
-"""Records made up to compare coordinates."""
+"""The number of simulated records to compare coordinates."""
 _WITHIN = (0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0)
-"""Shares of them that are not shortened, tried in turn."""
+"""The shares of records that are not shortened, which are tried in turn."""
 _GAIN = 0.2
-"""What new coordinates must gain, in the logarithm of a coefficient's variance."""
+"""The least gain of new coordinates, in the logarithm of a coefficient's variance."""
 
 
 def choose(
@@ -31,18 +31,18 @@ def choose(
     kept: tuple[FloatArray, float],
     records: float,
 ) -> FloatArray:
-    """Return the coordinates L of the next round: those that were ``kept`` so far, or better ones.
+    """Return the coordinates L of the next round: those in ``kept``, or better ones.
 
-    Everything is public. ``moments`` are those of rows, of which each adds ``weight`` times its own to the
-    curvature, and ``noise`` is the variance of the noise on an entry of the score, over the number of
-    records; beside the kept coordinates is that with the earlier rounds that had them. New axes are what each
-    column adds to those before it. Their lengths are the roots of their fourth moments over their second,
-    which is wide for what few records have.
+    Everything is public. ``moments`` are the second moments of rows; each row adds ``weight`` times its outer
+    product to the curvature. ``noise`` is the variance of the noise on an entry of the score, divided by the
+    number of records; ``kept`` has the present coordinates, and that noise combined with the earlier rounds
+    that used them. Each new axis is the part of a column that earlier columns do not explain. Its length is
+    the square root of its fourth moment over its second, which is large for columns that few records have.
     """
     rows, norm = guess_rows(design, moments), design.norm / design.unit
 
     def variance(matrix: FloatArray, noise: float) -> float:
-        """The logarithm of the determinant of the coefficients' covariance."""
+        """Return the logarithm of the determinant of the coefficients' covariance."""
         lengths = np.einsum("ij,ij->i", rows @ matrix.T, rows @ matrix.T)
         shares = np.minimum(1.0, norm**2 / np.maximum(lengths, 1e-300))
         curvature = weight * (rows * shares[:, None]).T @ rows / len(rows)
@@ -65,9 +65,9 @@ def choose(
 
 
 def guess_rows(design: Design, moments: FloatArray) -> FloatArray:
-    """Return rows that records with these moments might have: normal numbers, and levels apart from them.
+    """Return simulated rows with these second moments: normal numbers, and levels independent of them.
 
-    Numbers whose moments do not tell where they lie, as those of splines, are spread evenly.
+    Numbers whose moments do not determine their distribution, as with splines, are spread evenly.
     """
     generator, at, unit = np.random.default_rng(0), design.constant or 0, design.unit
     codes = [generator.integers(0, variable.coder.size, _GUESSED) for variable in design.variables]

@@ -1,14 +1,15 @@
-"""The posterior given noisy sums: the curvature is a latent positive matrix, the rest is normal.
+"""The posterior given noisy sums: the curvature is a latent positive matrix; given it, everything else is
+normal.
 
 At a point w the released sums are g̃ = g + e and Ã = A + E: g is the score, A the curvature, and e and E are
 Gaussian noise of known size. With δ = β − w and the dispersion φ
 
     g | β, A ~ N(Aδ, φA),   β ~ N(m, Λ).
 
-With robust errors the score is N(Aδ, B), where B is the sum of xx' times squared residuals. B is latent too
-and is released with noise like A; before that, the log of its ratio to φA is normal for counts and
-levels. Given A, β is normal in closed form, so only the positive matrices are left to integrate. Their
-density is the product of the noise density, the density of g̃, and a prior: :func:`row_moments` for the
+With robust errors the score is N(Aδ, B), where B is the sum of xx' times squared residuals. B is latent too,
+and released with noise like A. Where it is not released, for counts and levels, the log of its ratio to φA
+has a normal prior. Given A, β is normal in closed form, so only the positive matrices are left to integrate.
+Their density is the product of the noise density, the density of g̃, and a prior: :func:`row_moments` for the
 entries, and for other eigenvalues a log-uniform distribution down to the information of one record.
 
 Draws of A come from the noise distribution with importance weights where these are even enough, and otherwise
@@ -32,24 +33,24 @@ if TYPE_CHECKING:
     from discreet.regression._newton.models import ResponseModel
 
 _TRIED = 192
-"""Draws from the noise's own distribution."""
+"""The number of draws from the noise distribution."""
 _ENOUGH = 0.7
-"""The share of them that must count for no slices to be taken."""
+"""The least effective share of these draws; below it, slice sampling is used."""
 _CHAINS, _BURN, _KEPT = 48, 30, 30
 _NUMBERS = 330_000
-"""In the curvatures of all chains, times their size: what bounds the time of larger ones."""
+"""The most entries in the curvatures of all chains times their size, which bounds computing time."""
 _SHRUNK = 20
-"""Points tried on an ellipse before a chain stays where it is."""
+"""The most points tried on an ellipse before a chain stays where it is."""
 _DRAWS = 4000
 MOST_LATENT = 30
-"""Coefficients up to which the curvature is drawn; beyond, it is taken at one estimate."""
+"""The most coefficients for which the curvature is drawn; beyond that, one estimate of it is used."""
 _MOST_MOMENTS = 210
-"""Entries of the triangle up to which the distribution of rows is used: 20 columns."""
+"""The most entries of the triangle for which the distribution of rows is used: 20 columns."""
 _PROBES = 2048
 _DISPERSION = 0.5
-"""The deviation of log φ of counts before anything is seen, and of the log of B over φA."""
+"""The prior standard deviation of log φ for counts, and of the log of B over φA."""
 _LEAST_SCALE = -math.log(64)
-"""Where the scale of the prior is learned it is log-uniform from 1/64 to 1."""
+"""The logarithm of the least scale of the prior, which is log-uniform from 1/64 to 1 where it is learned."""
 
 
 class LastRound(NamedTuple):
@@ -65,12 +66,12 @@ class LastRound(NamedTuple):
     square_point: FloatArray
     clip: float
     ratio: float
-    """The variance of a score's part over φ times its slope: 1 but where responses are clipped."""
+    """The variance of one record's score over φ times its slope: 1 unless responses are clipped."""
     outer: FloatArray | None = None
-    """Of robust errors: Σ r²xx', what chance does to the score."""
+    """With robust errors, Σ r²xx', the sampling covariance of the score."""
     outer_variance: float = 0.0
     others: tuple[tuple[FloatArray, FloatArray, float], ...] = ()
-    """Further scores of the same records: how far from this one's point, by how much more, precision."""
+    """Further scores of the same records: the distance of their points, their excess, and their precision."""
 
 
 class States(NamedTuple):
@@ -81,10 +82,10 @@ class States(NamedTuple):
     vectors: FloatArray
     dispersion: FloatArray
     mean: FloatArray
-    """Of the coefficients' gaps to the point, in eigenvectors' coordinates."""
+    """The means of the coefficients minus the expansion point, in coordinates of eigenvectors."""
     covariance: FloatArray
     root: FloatArray
-    """With root @ root' the covariance."""
+    """A root of the covariance: root @ root'."""
     outer: FloatArray | None
 
 
@@ -94,7 +95,7 @@ class NormalComponents(NamedTuple):
     weights: FloatArray
     means: FloatArray
     roots: FloatArray
-    """With root @ root' the covariance."""
+    """A root of the covariance: root @ root'."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ class CurvatureDraws:
     weights: FloatArray
     mean: FloatArray
     covariance: FloatArray
-    """Of the coefficients, by what is known in closed form for each curvature."""
+    """The covariance of the coefficients, from its closed form given each curvature."""
     dispersion: FloatArray
     level: FloatArray
     curvature: FloatArray
-    """The mean of the draws."""
+    """The mean of the drawn curvatures."""
     outer: FloatArray | None
-    """Likewise."""
+    """The mean of the drawn sums Σ r²xx', with robust errors."""
     effective: float
     components: NormalComponents
 
@@ -134,7 +135,7 @@ def row_moments(
     spread records: the entries have mean n·E f and covariance n²·Cov f, where f are the products of the
     columns. This ties entries that are functions of each other, such as those of levels or powers. Where the
     number of records is public and the weights are 1, entries that do not depend on the records are fixed.
-    Without a design nothing is known of the rows.
+    Without a design nothing is assumed about the rows.
     """
     i, j = np.triu_indices(len(noisy))
     entries, noise = noisy[i, j], np.where(i == j, variance, variance / 2)
@@ -173,7 +174,7 @@ class LatentCurvature:
         mixing: FloatArray | None = None,
         tilt: float = 1.0,
     ) -> None:
-        """The rows that ``seen`` sums are ``mixing`` times those of the design."""
+        """Set up the posterior; the rows in the sums of ``seen`` are ``mixing`` times those of the design."""
         self.model, self.seen, self.records, self.learned, self.tilt = model, seen, records, learned, tilt
         self.size, self.constant = len(seen.point), design.constant
         self.slopes = np.ones(self.size, dtype=bool)
@@ -216,22 +217,23 @@ class LatentCurvature:
         near = self.mixing.T @ (seen.point + state.vectors[0] @ state.mean[0])
         squares = float(((near.reshape(-1, design.d) * design.resolution) ** 2).sum())
         self.rounding = records * weight * (squares + 2 * 4.0**-model.link_bits) / 12
-        """What rounding to grids adds to φ. Records that are alike are rounded alike, which no number of them
-        averages out: errors e of predictors move the score by Σv·e·x, of length √(Σv·e²) at most in A⁻¹."""
+        """The dispersion that rounding to grids adds to φ. Equal records are rounded alike, so their errors
+        do not average out: errors e of predictors move the score by Σv·e·x, whose norm in A⁻¹ is at most
+        √(Σv·e²)."""
 
     @property
     def disperses(self) -> bool:
         return self.seen.square_variance > 0
 
     def _levels(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
-        """The sums of all records' weights, which are the curvature's entries for the intercept."""
+        """Return the sums of all records' weights, which are the curvature's entries for the intercept."""
         if self.constant is None or (self.model.normal and not self.mixed):
             return np.full(len(values), self.records * self.model.typical_weight)
         level = np.einsum("ij,ij->i", values, (self.ones @ vectors) ** 2)
         return np.minimum(level, self.records) if self.model.normal else np.asarray(level)
 
     def _dispersion(self) -> tuple[float, float]:
-        """The approximate mean and standard deviation of log φ."""
+        """Return the approximate mean and standard deviation of log φ."""
         seen, n = self.seen, self.records
         if not self.disperses:
             return 0.0, 0.0
@@ -262,7 +264,7 @@ class LatentCurvature:
         return np.maximum(values, least), vectors
 
     def states(self, x: FloatArray) -> States:
-        """Compute the states of curvatures given as coordinates in the noise distribution."""
+        """Compute the states of curvatures, which are given as coordinates in the noise distribution."""
         size = self.root.shape[1]
         matrices = size + self.outer_root.shape[1]
         values, vectors = np.linalg.eigh(symmetric(self.mean + x[:, :size] @ self.root.T, self.size))
@@ -289,7 +291,8 @@ class LatentCurvature:
     ) -> States:
         """Compute the states of curvatures.
 
-        ``scale`` multiplies the prior of all columns but constant ones; ``outer`` replaces φA.
+        ``scale`` multiplies the prior's standard deviations, except of constant columns; ``outer`` replaces
+        φA.
         """
         seen = self.seen
         log = correction - np.log(np.maximum(values, 0.0) + self.per_record).sum(axis=1)
@@ -348,7 +351,7 @@ class LatentCurvature:
         moved: FloatArray,
         covariance: FloatArray,
     ) -> FloatArray:
-        """Return log p(Σr² | g̃, A, φ), and the distribution of φ before Σr² is seen."""
+        """Return log p(Σr² | g̃, A, φ), and the distribution of φ without conditioning on Σr²."""
         seen = self.seen
         if not self.model.normal:
             return self._squares_of_counts(self._levels(values, vectors), dispersion)
@@ -371,7 +374,7 @@ class LatentCurvature:
         return np.asarray(np.where(dispersion > 1.5, -np.inf, log + np.log(dispersion) / 2))
 
     def _squares_of_counts(self, level: FloatArray, dispersion: FloatArray) -> FloatArray:
-        """Return log p(Σr² | Σμ, φ), and the distribution of φ before Σr² is seen."""
+        """Return log p(Σr² | Σμ, φ), and the distribution of φ without conditioning on Σr²."""
         seen = self.seen
         rate = level / self.records
         spread = seen.square_variance + level * dispersion**2 * (1 + 2 * rate) + (0.02 * level) ** 2
@@ -409,7 +412,7 @@ class LatentCurvature:
         return self.compute_states(values[None], vectors[None], dispersion, np.zeros(1), scale)
 
     def _many(self) -> States:
-        """Draw around one estimate, counting the curvature's error times the coefficients' distance as
+        """Draw around one estimate of the curvature, whose error times the coefficients' distance counts as
         noise.
         """
         seen = self.seen
@@ -517,9 +520,10 @@ class LatentCurvature:
 
 
 def log_unevenness(matrices: FloatArray, even: FloatArray) -> FloatArray:
-    """Return the log density, but for a constant, of matrices whose ratio R to diagonal ones is log-normal.
+    """Return the log density, up to a constant, of matrices whose ratio R to diagonal ones is log-normal.
 
-    Entries of log R are independent, and u' log R u has the deviation of log φ for every unit vector u.
+    Entries of log R are independent, and u' log R u has the standard deviation of log φ for every unit vector
+    u.
     """
     ratios = matrices / np.sqrt(even[:, :, None] * even[:, None, :])
     logs = np.log(np.maximum(np.linalg.eigvalsh(ratios), 1e-12))

@@ -3,7 +3,8 @@
 A formula is evaluated only at *public* points: the grid points between declared bounds, and declared levels.
 Each column of the model is a product of functions of one variable each. These functions become tables of
 whole numbers with one entry for each code of the variable. A record's row follows from its codes by look-up,
-multiplication and truncation: integer arithmetic, equal on every engine, with nothing learned from the data.
+multiplication and truncation: integer arithmetic, equal on every engine, and nothing else is read from the
+data.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from discreet._data.values import Coder
 
 ROW_BITS = 14
-"""Rows have an integer length of at most 2¹⁴."""
+"""The largest integer norm of a row, 2¹⁴."""
 RESPONSE_BITS = 15
-"""A response of numbers has 2¹⁵ steps on either side of its middle."""
+"""The number of steps of a numeric response on either side of its middle, 2¹⁵."""
 WEIGHT_BITS = 12
-"""A weight has 2¹² steps between 0 and the largest."""
+"""The number of steps of a weight between 0 and the largest, 2¹²."""
 _PROBES = 1024
 
 
@@ -79,7 +80,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Design:
-    """The public part of a regression: variables, columns, the scale of the rows and their longest length.
+    """The public part of a regression: variables, columns, the scale of the rows and their largest norm.
 
     ``bits``: the entry 2^bits stands for 1. ``norm`` bounds the integer length of a row. ``mixing`` maps
     coefficients of the scaled columns to those of the formula: β = ``mixing`` @ w.
@@ -93,7 +94,7 @@ class Design:
     norm: int
     mixing: FloatArray
     second_moments: FloatArray
-    """E xx' for records spread evenly over what is declared: a guess where noise hides the true one."""
+    """E xx' for records spread evenly over the declared values: a guess where noise hides the true one."""
     weight: Variable | None = None
     """The column of survey weights."""
 
@@ -116,7 +117,8 @@ class Design:
 
     @property
     def inputs(self) -> tuple[Variable, ...]:
-        """What is read of a record: the columns, the response, and its weight if there is one."""
+        """The variables that are read from a record: the columns, the response, and its weight if there is
+        one."""
         return (*self.variables, self.response, *filter(None, [self.weight]))
 
     @property
@@ -131,7 +133,7 @@ class Design:
 
     @cached_property
     def resolution(self) -> FloatArray:
-        """How far a grid step or rounding moves each entry of a scaled row; 0 for a constant."""
+        """The largest change of each entry of a scaled row by a grid step or rounding; 0 for a constant."""
         steps = [
             sum(
                 int(np.abs(np.diff(table)).max(initial=0)) if self.variables[v].numeric else 1
@@ -214,8 +216,8 @@ def shorten_rows(rows: npt.NDArray[Any], norm: int, *others: npt.NDArray[Any]) -
     """Shrink rows of whole numbers whose length is above ``norm`` to at most ``norm``, towards zero.
 
     With s = ⌊√N⌋ + 1 in doubles, N < 2⁵³ the squared length, s > √N, so |x·norm/s| has length below norm.
-    What a record has in ``others`` shrinks by as much. A quotient of whole numbers is truncated correctly
-    where the dividend is below 2⁵³.
+    Values in ``others`` shrink by the same factor. A quotient of whole numbers is truncated correctly where
+    the dividend is below 2⁵³.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
     long = squares > norm * norm
@@ -243,8 +245,8 @@ def design(
 
     For each column, ``missing`` says how a missing value counts: ``"exclude"`` leaves the record out; a
     number within the bounds, or a level, takes its place. ``other`` names the level of undeclared values.
-    With ``norm``, rows of columns scaled to [−1, 1] are shortened to that length. ``weight`` names the
-    column of survey weights and the largest that enters.
+    With ``norm``, rows of columns scaled to [−1, 1] are shortened to that length. ``weight`` names the column
+    of survey weights and the largest weight.
     """
     bounds, levels, missing, other = (dict(declared or {}) for declared in (bounds, levels, missing, other))
     if isinstance(formula, str) and formula.count("~") == 1:
@@ -411,7 +413,8 @@ def formula_columns(formula: str, declared: Collection[str]) -> tuple[str, ...]:
 
 
 _Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArray]
-"""Names of columns, the tables by variable of which each is the product, and how to scale back."""
+"""Names of columns, the tables of single variables whose product each column is, and factors to scale
+back."""
 
 
 def _factor(right: Any, variables: Sequence[Variable]) -> _Factored:
@@ -506,8 +509,8 @@ def _orthogonal(
     """Orthogonalise the functions of each variable against a constant and each other, in order.
 
     Powers of a number become Legendre polynomials, and levels the corners of a simplex. The noise on sums
-    follows the longest row, so sums say more about a coefficient the more spherical the cloud of rows is.
-    Functions of numbers are scaled to a largest value of 1, those of levels together to length 1.
+    follows the longest row, so sums are more informative about each coefficient the more spherical the cloud
+    of rows is. Functions of numbers are scaled to a largest value of 1, those of levels together to length 1.
     """
     functions: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
     columns: list[list[tuple[int, FloatArray]]] = []

@@ -17,7 +17,7 @@ _NO_ESTIMATES = (
     "scaled differently. Its guarantee is shown as stated, not checked."
 )
 COLUMNS_OF_0_2 = "bounded"
-"""How the columns of such a document were scaled, where it is written anew."""
+"""The name of the column scaling of such documents, written when one is saved again."""
 _PARTS = ("question", "guarantee", "n", "reached", "rounds", "private", "versions")
 
 
@@ -48,7 +48,7 @@ class EarlierFit(Answer):
         return cls(stated if private else Guarantee(None, basis="a simulation: not private"), dict(content))
 
     def cost(self) -> Guarantee:
-        """Return the stated guarantee; the noise that these sums need is no longer computed."""
+        """Return the stated guarantee, because the cost of these sums can no longer be recomputed."""
         return self.guarantee
 
     def _rows(self, level: float) -> list[Row]:

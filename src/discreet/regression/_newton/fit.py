@@ -72,23 +72,23 @@ _READING = (
 )
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
-"""Of a document; no question has as many."""
+"""The most coefficients in a document, more than any question has."""
 _MOST_RECORDS = 2**53
-"""Of a document that does not say how many there are."""
+"""The most records in a document that does not state their number."""
 _SCALES = {"gaussian": f"orthogonal, 2^{RESPONSE_BITS}"}
-"""How columns, and a response of numbers, are scaled: a document says it, and another scale is refused."""
+"""The name of the scaling of columns and numeric responses; a document with another scaling is refused."""
 BASIS = "rounded Gaussian noise on exact integer sums; rounds compose as Gaussian differential privacy"
 
 
 @dataclass(frozen=True)
 class Units:
-    """From scaled coefficients w to those in the units of the columns: mixing @ w + offset."""
+    """The map from scaled coefficients w to those in the units of the columns: mixing @ w + offset."""
 
     names: tuple[str, ...]
     mixing: FloatArray
     offset: FloatArray
     ranges: FloatArray
-    """Of the columns, as declared: from the least to the largest value."""
+    """The declared range of each column, its largest value minus its least."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ class Regression:
     aim: str = "intervals"
     person: str | None = None
     other: Mapping[str, Any] | None = None
-    """By column, the level of values that are not declared."""
+    """For each column, the level that undeclared values count as."""
     errors: str | None = None
     """``"robust"`` where errors may have unequal variances."""
     weight: str | None = None
     """The column of survey weights: the errors are then robust."""
     most: float | None = None
-    """The largest weight that enters."""
+    """The largest weight; larger ones are cut to it."""
 
     def __post_init__(self) -> None:
         if (self.weight is None) is not (self.most is None):
@@ -148,7 +148,8 @@ class Regression:
 
     @property
     def robust(self) -> bool:
-        """Whether the sampling variance of the score is released, rather than derived from the model."""
+        """Whether errors are robust: the sampling variance of the score is released, not derived from the
+        model."""
         return self.errors == "robust" or self.weight is not None
 
     @property
@@ -158,10 +159,10 @@ class Regression:
 
     @cached_property
     def design(self) -> Design:
-        """The design; for predictions by descent, rows are shortened to their typical length.
+        """The design; for predictions by gradient descent, rows are shortened to their typical norm.
 
-        A row shortened as a whole, intercept included, keeps its side of the boundary. The noise follows the
-        longest row, so it is up to √3 times smaller for evenly spread numbers.
+        A row that is shortened as a whole, intercept included, stays on its side of the decision boundary.
+        Noise is proportional to the largest norm, so it is up to √3 times smaller for evenly spread numbers.
         """
         unshortened = design(
             self.formula,
@@ -191,16 +192,14 @@ class Regression:
 
     @cached_property
     def response_scale(self) -> tuple[float, float]:
-        """The middle and half-width of a numeric response's bounds, which map to [−1, 1]; otherwise 0 and
-        1.
-        """
+        """The middle and half-width of a numeric response's bounds, which map to [−1, 1]; else 0 and 1."""
         coder = self.design.response.coder
         if not (self.model.normal and isinstance(coder, Grid)):
             return 0.0, 1.0
         return (coder.low + coder.high) / 2, coder.width / 2
 
     def term_in_words(self, name: str) -> str:
-        """Return the name of a coefficient in words; of a multinomial model with its outcome."""
+        """Return the name of a coefficient in words, with its outcome in a multinomial model."""
         of = next((f"{v}: " for v in self.design.response.levels if name.startswith(f"{v}: ")), "")
         return of + term_in_words(name.removeprefix(of), self.levels)
 
@@ -277,7 +276,7 @@ class Regression:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the number of records used is public, and so part of the answer."""
+        """Whether the number of records that are used is public, and so a part of the answer."""
         return self._has_public_size(self.design)
 
     def _has_public_size(self, design: Design) -> bool:
@@ -285,12 +284,13 @@ class Regression:
         return not self.hides_size and not design.excludes
 
     def fit(self, data: Any, person: str | None = None, source: Source = OS_ENTROPY) -> Fit:
-        """Compute the answer for some data; with a ``source`` other than the system's it is not private."""
+        """Fit the model to data; with a ``source`` other than the operating system the answer is not
+        private."""
         with read(self.design, data, person, self.per_person) as records:
             return self.fit_records(records, source)
 
     def fit_records(self, records: RecordSource, source: Source = OS_ENTROPY) -> Fit:
-        """Compute the answer for records that were read already."""
+        """Fit the model to records that were read already."""
         if not self.hides_size:
             if not records.n:
                 raise DataError("the data are empty: there is no record")
@@ -398,8 +398,8 @@ def as_level(level: Any) -> float:
 class Fit(WeighsRecords, Bridged, Answer):
     """The posterior of a regression's coefficients given private sums; it may be published.
 
-    Arrays follow the order of ``names``, in the units of the formula's columns. ``warnings`` says why
-    intervals may not hold; it depends on released values only, and is empty where there is no reason.
+    Arrays follow the order of ``names``, in the units of the formula's columns. ``warnings`` has reasons why
+    intervals may cover less often than stated; it depends on released values only, and may be empty.
     """
 
     format: ClassVar[str] = "discreet/regression"
@@ -411,9 +411,9 @@ class Fit(WeighsRecords, Bridged, Answer):
     n: int | None
     """The number of records, where it is public."""
     reached: tuple[float, ...] | None
-    """Where descent ended, if that is how it was fitted."""
+    """The point at which gradient descent ended, if it was used."""
     rounds: tuple[tuple[Round, RoundSums], ...]
-    """What was released: sums with noise on each, and where the rounds looked."""
+    """The released rounds: noisy sums, and the points at which they were taken."""
     private: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
     survey: tuple[int, ...] = ()
@@ -440,8 +440,8 @@ class Fit(WeighsRecords, Bridged, Answer):
     def likelihood(self) -> MixtureLikelihood:
         """Return the likelihood log P(published | coefficients), for a model of your own.
 
-        The curvature and the dispersion are integrated out over the posterior draws: given each draw the
-        coefficients are normal. The prior of this fit is divided out.
+        The curvature and the dispersion are integrated out over their posterior draws, given each of which
+        the coefficients are normal. The prior of this fit is divided out.
 
         Returns
         -------
@@ -470,7 +470,8 @@ class Fit(WeighsRecords, Bridged, Answer):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Why the intervals may not hold, judged from released values; empty where there is no reason."""
+        """Reasons why the intervals may cover less often than stated, judged from released values; may be
+        empty."""
         return (
             *(self.survey_weights.warnings if self.survey else ()),
             *reliability_warnings(self.question, self.posterior, bool(self.rounds)),
@@ -540,10 +541,10 @@ class Fit(WeighsRecords, Bridged, Answer):
         return self._spread("gaussian", "sigma", np.sqrt(self.posterior.dispersion) * scale, level)
 
     def dispersion(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return the variance of counts divided by their mean, given the columns: 1 for a Poisson
-        distribution.
+        """Return the ratio of the variance of counts to their mean, given the columns: 1 for a Poisson
+        response.
 
-        The intervals of the coefficients allow for overdispersion that is beyond doubt.
+        The intervals of the coefficients allow for overdispersion where the released sums establish it.
 
         Parameters
         ----------
@@ -596,7 +597,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         return Prediction(self.response(rows), low, high, level)
 
     def response(self, rows: FloatArray) -> FloatArray:
-        """The mean response of scaled rows at the posterior mean of the coefficients."""
+        """Return the mean response of scaled rows at the posterior mean of the coefficients."""
         outputs = self.question.model.outputs
         centre = self.outcome.posterior.mean.reshape(outputs, -1)
         return self._through(rows @ centre.T if outputs > 1 else rows @ centre[0])
@@ -620,7 +621,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         Returns
         -------
         list of Row
-            One for each column, in the units of the response. Columns of numbers in several terms have none.
+            One for each column, in the units of the response, except for numbers that occur in several terms.
         """
         model, distribution = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
@@ -668,7 +669,8 @@ class Fit(WeighsRecords, Bridged, Answer):
         return slopes or list(range(len(self.names)))
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Plot the slopes that the data decide, times the declared ranges if these differ tenfold."""
+        """Plot the slopes that the prior does not dominate, times the declared ranges if these differ
+        tenfold."""
         ranges, title = self.question.units.ranges, self.words().name
         drawn = sorted({*self.slopes} - {*self.posterior.find_undecided()}) or self.slopes
         if len(drawn) < len(self.slopes):
@@ -688,7 +690,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         size = (
             f"n = {self.n:,}"
             if self.n is not None
-            else f"About {about:,.0f} records were used (the exact number is private)"
+            else f"About {about:,.0f} records were used (their exact number is private)"
         )
         if asked.model.normal:
             size += f"; σ = {with_interval(*self.sigma())}"
@@ -709,7 +711,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         return tuple(notes)
 
     def words(self) -> Words:
-        """Describe what was fitted and how to read it."""
+        """Describe the model and how to read its coefficients."""
         asked = self.question
         stamp = "Private" if self.private else "NOT PRIVATE (from a seed):"
         declared = "; ".join(f"{name}: {low:g} to {high:g}" for name, (low, high) in asked.bounds.items())
@@ -825,9 +827,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         super().check_parts()
 
     def cost(self) -> Guarantee:
-        """Return the guarantee that follows from the noise of the rounds, or from the question for
-        descent.
-        """
+        """Return the guarantee that follows from the noise of rounds or, for descent, from the question."""
         asked = self.question
         spent = sum(
             (round_cost(asked.model, asked.design, turn, asked.relation) for turn, _ in self.rounds),
@@ -872,9 +872,9 @@ _BENT = 0.4
 
 
 def reliability_warnings(asked: Regression, distribution: Posterior, seen: bool) -> tuple[str, ...]:
-    """Return why intervals may not hold, judged from released values; empty where there is no reason.
+    """Return reasons why intervals may cover less often than stated, judged from released values.
 
-    A prior that was declared may dominate, and is not reported.
+    It is no such reason if a declared prior dominates.
     """
     if not seen:
         return (
@@ -903,7 +903,7 @@ def reliability_warnings(asked: Regression, distribution: Posterior, seen: bool)
 
 
 def _times(row: Row, factor: float) -> Row:
-    """Name a coefficient multiplied by the range of its column."""
+    """Return the row of a coefficient multiplied by the range of its column."""
     name = row.name if math.isclose(factor, 1) else f"{row.name} × {factor:,.7g}"
     sd, low, high = (factor * (part or 0.0) for part in (row.sd, row.low, row.high))
     return replace(row, name=name, mean=factor * row.mean, sd=sd, low=low, high=high)

@@ -1,8 +1,8 @@
 """Checks of a formula before it is evaluated: a list of allowed operations, and bounds on its size.
 
-A formula may come from a stranger's document. Its operators are expanded here as sets of factors with a bound
-at every step, so that ``(a + b + …)**20`` is refused before a library multiplies it out. Python code in a
-formula may use only a few kinds of syntax, with bounds on powers, knots and numbers.
+A formula may come from an untrusted document. Its operators are expanded here as sets of factors, with a
+bound at every step, so that ``(a + b + …)**20`` is refused before a library multiplies it out. Python code in
+a formula may use only a few kinds of syntax, with bounds on powers, knots and numbers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from discreet.errors import InvalidInputError
 
 MOST_TERMS = 2000
 MOST_COLUMNS = 2000
-"""Coefficients of one output."""
+"""The most coefficients of one output."""
 MOST_WAYS = 6
-"""Factors that one term multiplies."""
+"""The most factors in one term."""
 _LONGEST, _DEEPEST, _LARGEST_POWER, _MOST_KNOTS, _LARGEST = 100_000, 20, 10, 100, 1e15
 
 _MORE = 24
-"""Columns that a spline may have besides its knots: by its degree and its ends."""
+"""The most columns of a spline besides those of its knots: from its degree and its ends."""
 
 Terms: TypeAlias = dict[frozenset[str], None]
 """Each term as its factors, in order."""
@@ -172,7 +172,7 @@ def check_formula(formula: str, levels: Mapping[str, Any] | None = None) -> tupl
     Returns
     -------
     tuple of int
-        No more columns than it has, and no fewer: how levels are coded, which decides, is not known yet.
+        Lower and upper bounds on the number of columns, which depends on how levels are coded.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def _width(factor: str, levels: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def check_call(text: str) -> tuple[list[str], int]:
-    """Return the columns that a Python term of a formula uses, and how many columns it makes of a number."""
+    """Return the columns that a Python term of a formula uses, and the number of columns that it makes."""
     try:
         body = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""The models: what a record adds to the sums at a public point, the bounds of that, and the curvature.
+"""The models: what one record adds to the sums at a public point, and bounds on it.
 
 A record adds g = r·x, H = v·xx' and, for some models, r² to the sums; all are whole numbers.
 """
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from discreet.regression._newton.posterior import NormalApproximation
 
 POINT_BITS = 16
-"""Coefficients of a round's point are multiples of 2⁻¹⁶ on the scaled columns."""
+"""The bits of the grid of points: coefficients of scaled columns are multiples of 2⁻¹⁶."""
 MIXING_BITS = 12
-"""Matrices by which rows are mixed are multiples of 2⁻¹²."""
+"""The bits of the matrices by which rows are mixed: entries are multiples of 2⁻¹²."""
 MOST_MIXED = 30
-"""Columns up to which rows are mixed."""
+"""The most columns for which rows are mixed."""
 _MOST_CONDITION = 1e7
 OUTER_BITS = 12
-"""Of a squared residual where Σ residual²·xx' is taken."""
+"""The bits of a squared residual in the sum Σ residual²·xx'."""
 _FARTHEST = 2.0**28
-"""No coefficient of a point is larger, so that predictors stay below 2⁵³."""
+"""The largest coefficient of a point, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
 MISFIT = 0.05
-"""The part of the response's variance, given the columns, that the model may have left out."""
+"""The part of the response's variance, given the columns, that the model may fail to explain."""
 _SIGNAL = 700
 _CELLS = 200
-"""Into which predictors are put where pairs of records are compared."""
+"""The number of cells of predictors in comparisons of pairs of records."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -50,7 +50,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 class Link:
     """The public integers of a round: the point, the grid of its linear predictor, and tables over the grid.
 
-    The predictor of a record is e = ⌊(x·w)/2^shift + ½⌋, moved into [−reach, reach]; ``tables`` have an entry
+    The predictor of a record is e = ⌊(x·w)/2^shift + ½⌋, clipped to [−reach, reach]; ``tables`` have an entry
     for each of these 2·reach + 1 values. ``clip`` bounds the residual.
     """
 
@@ -60,19 +60,19 @@ class Link:
     clip: int = 0
     tables: tuple[FloatArray, ...] = field(default=(), repr=False)
     outer_shift: int | None = None
-    """Σ residual²·xx' has residual²/2^outer_shift, rounded; None where that sum is not taken. Where it is,
-    the curvature of a gaussian model is that of the records whose residuals are not clipped."""
+    """The sum Σ residual²·xx' uses residual²/2^outer_shift, rounded; None if it is not taken. If it is, the
+    curvature of a Gaussian model is that of the records whose residuals are not clipped."""
     mixing: tuple[int, ...] = ()
-    """The square matrix M by which a record's row x becomes Mx/2^MIXING_BITS; none where rows stay as they
-    are. What is then longer than the longest row is shortened, and its residual as much."""
+    """The square matrix M by which a record's row x becomes Mx/2^MIXING_BITS; empty if rows are not mixed. A
+    mixed row longer than the largest norm is shortened, and its residual by the same factor."""
 
     @property
     def at(self) -> FloatArray:
-        """The point as it was rounded."""
+        """The point, rounded to its grid."""
         return np.asarray(np.array(self.point, dtype=np.float64) / 2**POINT_BITS)
 
     def with_mixing(self, matrix: FloatArray, design: Design) -> Link:
-        """Return this round with rows in other coordinates; without, where these are out of range.
+        """Return this round with rows in other coordinates, or unchanged if these are out of range.
 
         No entry of a row is above 2²⁴ then, so that squared lengths of 30 columns are below 2⁵³.
         """
@@ -97,9 +97,7 @@ class Link:
         return shorten_rows(np.trunc(rows @ (matrix.T / 2.0**MIXING_BITS)), norm, residuals), residuals
 
     def with_outer(self, most: int, bits: int = OUTER_BITS) -> Link:
-        """Return this round with Σ residual²·xx' added, for residuals up to ``most``, with this number of
-        bits.
-        """
+        """Return this round with Σ residual²·xx' added, for residuals up to ``most``, in ``bits`` bits."""
         return replace(self, outer_shift=max(0, 2 * most.bit_length() - bits))
 
     def looked_up(self, predictor: FloatArray, *tables: int) -> list[FloatArray]:
@@ -113,16 +111,16 @@ class ResponseModel(ABC):
 
     family: ClassVar[str]
     ratio: ClassVar[str | None] = None
-    """What e to the power of a coefficient is."""
+    """The name of e to the power of a coefficient, such as odds ratio."""
     link_bits: ClassVar[int] = 12
-    """The predictor is known in steps of 2^−link_bits."""
+    """The predictor is rounded to steps of 2^−link_bits."""
     residual_bits: int = 16
     weight_bits: int = 12
     outer_bits: int = OUTER_BITS
     rounds_squares: bool = False
     """Whether squared residuals are rounded, as those of weighted records are."""
     squares: ClassVar[bool] = False
-    """Whether the sum of squared residuals is wanted."""
+    """Whether the sum of squared residuals is released."""
     normal: ClassVar[bool] = False
     """Whether errors are normal, with an unknown variance σ²."""
     descends: ClassVar[bool] = False
@@ -130,16 +128,17 @@ class ResponseModel(ABC):
     most_weight: ClassVar[float] = 1.0
     """The largest curvature of one record with a row of length 1."""
     typical_weight: float = 1.0
-    """A guess of the mean weight where nothing is known yet."""
+    """A guess of the mean weight before the first round."""
     deviation: ClassVar[float] = 6.0
-    """Of the coefficient of a column between −1 and 1 where no prior is declared, over the deviation of the
-    response for gaussian models."""
+    """The default prior standard deviation of the coefficient of a column between −1 and 1; for Gaussian
+    models, in units of the standard deviation of the response."""
     level_deviation: ClassVar[float] = 6.0
-    """Of an intercept where no prior is declared."""
+    """The default prior standard deviation of an intercept."""
     farthest: float = 12.0
-    """The predictor is cut off here."""
+    """The largest absolute value of the predictor, where it is cut off."""
     outputs: int = 1
-    """Coefficient vectors: one less than the classes of a multinomial response, else one."""
+    """The number of coefficient vectors: one less than the classes of a multinomial response, otherwise
+    one."""
 
     def __init__(self, codes: int) -> None:
         self.most = codes - 1
@@ -147,9 +146,9 @@ class ResponseModel(ABC):
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
         """Return the share of μ² for each round, each four times the one before.
 
-        The last round contributes most, to the curvature too. ``signal`` is nμ of one record, or None where n
-        is private. Newton's method gains in each round as much as the noise allows: two rounds up to 700, and
-        one more for each factor of ten.
+        The last round contributes most, also to the curvature. ``signal`` is nμ for one record, or None where
+        n is private. More rounds pay only if noise is small: two rounds up to a signal of 700, and one more
+        for each factor of ten.
         """
         number = 3 if signal is None else 2 + math.ceil(math.log10(max(signal, _SIGNAL) / _SIGNAL))
         number = min(number, 5)
@@ -214,7 +213,7 @@ class ResponseModel(ABC):
         return 0
 
     def clip(self, distribution: NormalApproximation, cost: float) -> float | None:
-        """Return the clipping bound of the next round, from what was released so far.
+        """Return the clipping bound of the next round, from the sums released so far.
 
         ``cost`` is the variance of the noise on a gradient whose residuals are at most 1.
         """
@@ -255,16 +254,17 @@ class ResponseModel(ABC):
         """Bound jointly how far two records' contributions differ, for the longest row.
 
         Entries are a quarter of the squared distance of the scores, and half that of the curvatures and of
-        the squares. Taking the worse record of each pair is enough.
+        the squares. Replacing each pair by twice its worse record would also be a bound.
         """
         return self.extremes(link)
 
     @abstractmethod
     def residuals(self, link: Link, predictor: FloatArray, response: IntArray) -> FloatArray:
-        """Return residuals r by record and output as whole numbers; the gradient is r·x/2^residual_bits."""
+        """Return residuals r of each record and output as whole numbers; the gradient is
+        r·x/2^residual_bits."""
 
     def weights(self, link: Link, predictor: FloatArray) -> Iterator[FloatArray | None]:
-        """Return weights v by record for each pair of outputs k ≤ l; None where all are 2^weight_bits.
+        """Return the weights v of records for each pair of outputs k ≤ l; None where all are 2^weight_bits.
 
         A model with one output reads them from the second table.
         """
@@ -283,8 +283,8 @@ class ResponseModel(ABC):
         return predictor, self.typical_weight
 
     def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
-        """Return the predictor with this mean response, kept ``sure`` away from the bounds, and the slope
-        there.
+        """Return the predictor with this mean response, at least ``sure`` away from the bounds, and its
+        slope.
         """
         return mean, self.typical_weight
 
@@ -312,7 +312,7 @@ class GaussianModel(ResponseModel):
         return beyond if clip is None else min(beyond, max(1, math.ceil(clip * 2**self.residual_bits)))
 
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
-        """Return the shares: the score is linear, so early rounds only choose where the last one clips."""
+        """Return the shares; the score is linear, so early rounds only determine the last clipping bound."""
         return Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)
 
     def clip_of(self, link: Link) -> float:
@@ -323,9 +323,9 @@ class GaussianModel(ResponseModel):
     def clip(self, distribution: NormalApproximation, cost: float) -> float | None:
         """Return the bound that minimises a coefficient's error from sampling, noise and clipping.
 
-        The variance of residuals is taken at an upper end, which covers the uncertainty of σ² and of the
-        point. Clipping shifts coefficients where errors are not normal: a quarter of what it would take from
-        double-exponential residuals counts as an error in one direction.
+        The residual variance is an upper estimate, which covers the uncertainty of σ² and of the point.
+        Clipping biases coefficients where errors are not normal: a quarter of the bias for double-exponential
+        residuals counts as an error.
         """
         variance = distribution.upper_dispersion + distribution.predictor_variance
         typical = float(np.trace(distribution.curvature)) / len(distribution.mean)
@@ -393,9 +393,9 @@ class BinomialModel(ResponseModel):
         the point, so two large residuals of opposite signs belong to rows that are far apart. The entries are
         for cells of predictors, each taken at its ends.
 
-        Rows in other coordinates have the point in those. A record that is shortened counts as one whose
-        predictor is as much nearer to 0: its residual and weight there are no less. All that is rounded
-        counts against the distance.
+        If rows are in other coordinates, so is the point. A record that is shortened counts as one whose
+        predictor is nearer to 0 by the same factor, where residual and weight are at least as large. Rounding
+        errors are subtracted from the distance.
         """
         starts = np.unique(np.linspace(0, 2 * link.reach, _CELLS + 1).astype(int))[:-1]
         ends = np.append(starts[1:], 2 * link.reach + 1)
@@ -504,7 +504,8 @@ class MultinomialModel(ResponseModel):
 
 
 class PoissonModel(ResponseModel):
-    """y ~ Poisson(e^{x·w}), bounded by ``most``; each round clips counts to within ``clip`` of the rate.
+    """y ~ Poisson(e^{x·w}), bounded by ``most``; each round clips counts to a window of ``clip`` around the
+    rate.
 
     r = E clip(Y) − clip(y). For the window l ≤ Y ≤ h of a record's predictor, the mean of min(max(Y, l), h)
     has slope λ·P(l ≤ Y < h) in the predictor, which is the record's weight. At the true coefficients the mean
@@ -527,11 +528,12 @@ class PoissonModel(ResponseModel):
         self.weight_bits = 12 - max(0, self.most.bit_length() - 2)
 
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
-        """Return more and more equal shares, since the start is far from the solution."""
+        """Return the shares, which are more equal than by default, since the start is far from the
+        solution."""
         return tuple(Fraction(share, 100) for share in (3, 5, 8, 14, 20, 50))
 
     def start(self, design: Design) -> FloatArray:
-        """Return a rate of half the bound, so that no residual is above it."""
+        """Return the point with a rate of half the bound everywhere, so that no residual exceeds it."""
         point = np.zeros(design.d)
         if not design.columns[0].factors:
             point[0] = math.log(self.most / 2)
@@ -540,8 +542,8 @@ class PoissonModel(ResponseModel):
     def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
         """Return the largest step that keeps every possible rate within the largest count.
 
-        Where rates differ by orders of magnitude, a full linear step goes far above them, and each later
-        round comes down by one only.
+        Where rates differ by orders of magnitude, a full Newton step overshoots, and each later round lowers
+        the linear predictor by only one.
         """
         at, unit = design.constant, 2.0**design.bits
         if at is None or self.outputs > 1:
@@ -560,7 +562,8 @@ class PoissonModel(ResponseModel):
     def clip(self, distribution: NormalApproximation, cost: float) -> float | None:
         """Return the bound that minimises a coefficient's error from sampling and noise.
 
-        It is at least three deviations of a count at the larger rates, with room for their uncertainty.
+        It is at least three standard deviations of a count at the larger rates, with a margin for their
+        uncertainty.
         """
         centre, variance = distribution.predictors
         variance += distribution.predictor_variance
@@ -583,7 +586,7 @@ class PoissonModel(ResponseModel):
 
     def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float, float]:
         """Return the mean slope and variance of a clipped count over records with normal predictors, and the
-        mean square of what clipping takes from the slope, over the rate.
+        mean squared loss of slope by clipping, divided by the rate.
         """
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
         _, slope, scatter, _, _ = window_moments(nodes, window, self.most)

@@ -1,8 +1,7 @@
 """The posterior of the coefficients given the noisy sums of all rounds and the public setting.
 
 :func:`combine_rounds` turns the rounds into one, and :mod:`discreet.regression._newton.curvature` draws
-coefficients with the curvature unknown. ``proofs/regression.md`` says what is exact here and what is an
-approximation.
+coefficients with the curvature unknown. ``proofs/regression.md`` says what is exact and what is approximate.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ SURVEY_PART = Fraction(1, 20)
 """The part of μ² for the sums of survey weights."""
 _LEAST_STEPS, _MOST_STEPS = 10, 200
 _BEND = 0.1
-"""The part of what two rounds' curvatures differ by that counts as an error between their points."""
+"""The part of the difference of two rounds' curvatures that counts as an error between their points."""
 _FARTHEST = 1.5
 """How far predictors move from one round to the next, as a root mean square."""
 _STRAIGHT, _TURNS = 0.01, 12
-"""The part of a straight score beside that of guessed records, and the steps towards it."""
+"""The part of a linear score that is added to that of simulated records, and the most Newton steps."""
 _UNKNOWN = 1e60
-"""The variance of a sum that says nothing."""
+"""The variance of a sum without information."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,10 @@ class CoefficientPrior:
 
     mean: FloatArray
     declared: FloatArray
-    """The covariance of what is declared; 0 where nothing is."""
+    """The covariance of coefficients with a declared prior; 0 for others."""
     weak: FloatArray
-    """The covariance where nothing is declared, over the response's own variance for gaussian models."""
+    """The covariance of coefficients without a declared prior; for Gaussian models, divided by the variance
+    of the response."""
     learned: bool = False
     """Whether all coefficients but those of constant columns have a common scale, learned, of at most 1."""
 
@@ -82,7 +82,8 @@ class CoefficientPrior:
     def with_declared(
         self, back: FloatArray, offset: FloatArray, pairs: dict[int, tuple[float, float]]
     ) -> CoefficientPrior:
-        """Return the prior with declared (mean, deviation) of some coefficients, β = inv(back) w + offset.
+        """Return the prior with declared (mean, standard deviation) of some coefficients of β = inv(back) w +
+        offset.
 
         Declared coefficients, in the units of the columns, are independent of the others, which keep their
         prior.
@@ -96,7 +97,7 @@ class CoefficientPrior:
         return CoefficientPrior(back @ (mean - offset), back @ declared @ back.T, back @ weak @ back.T)
 
     def stretch(self, factors: FloatArray) -> CoefficientPrior:
-        """Return the prior with other deviations where nothing is declared."""
+        """Return the prior with standard deviations multiplied by ``factors`` where nothing is declared."""
         return self if self.declared.any() else replace(self, weak=self.weak * np.outer(factors, factors))
 
     def covariance(self, variance: float = 1.0) -> FloatArray:
@@ -108,7 +109,8 @@ class CoefficientPrior:
 class PublicSetting:
     """Everything that is public before the data are read: design, model, prior, budget, relation.
 
-    ``n`` is None where the number of records that enter is private: add/remove, or records left out.
+    ``n`` is None where the number of records that are used is private: under add-remove, or if some are left
+    out.
     """
 
     design: Design
@@ -119,9 +121,9 @@ class PublicSetting:
     n: int | None
     per_person: int = 1
     declared: int | None = None
-    """The number of records, where it was known before the data: rows are made for it."""
+    """The number of records, if it was known before the data were read: rows are designed for it."""
     robust: bool = False
-    """Whether rounds release what chance does to the score: errors may have unequal variances."""
+    """Whether rounds release the sampling covariance of the score, as errors may have unequal variances."""
     survey: tuple[int, ...] = ()
     """The noisy sums of survey weights, once they are released: see :class:`RoundSums`."""
 
@@ -151,7 +153,7 @@ class PublicSetting:
 
     @property
     def weights(self) -> tuple[float, float]:
-        """The sum of the weights in units of the largest, and the mean weight of a record by weight."""
+        """The sum of the weights in units of the largest, and the weighted mean weight."""
         if not self.weighted:
             return float(self.n or 0), 1.0
         steps, survey = float(1 << WEIGHT_BITS), self.survey
@@ -161,15 +163,15 @@ class PublicSetting:
         return total, min(max(survey[2] / steps / total, total / records), 1.0)
 
     def steps(self) -> int:
-        """Steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
+        """The number of steps of accelerated descent, from public numbers: (π/2)·√(nμ), times ½ to 2.
 
-        Directions of a curvature above λ have settled after about π√(L/λ) steps, L = n·norm²/4 the largest
-        there can be. Below λ = s/τ, s = 2·norm/μ the noise of all gradients together and τ the deviation of
-        a coefficient, noise outweighs what a direction has to tell: the descent stops there, for rows and
-        coefficients whose predictors have a deviation norm·τ of 2. On simulated columns (``steps`` in
-        benchmarks/regression.py) half of that is better where nμ/d is below 35, and twice where it is above
-        140 and columns say nearly the same. Never more than 200, so that passes do not grow with n: what has
-        not settled then has a curvature below L/4000.
+        Directions of curvature above λ converge after about π√(L/λ) steps, where L = n·norm²/4 is the largest
+        possible curvature. Below λ = s/τ, where s = 2·norm/μ is the noise of all gradients together and τ the
+        standard deviation of a coefficient, noise exceeds the information about a direction, so the descent
+        stops there; predictors are assumed to have a standard deviation norm·τ of 2. On simulated columns
+        (``steps`` in benchmarks/regression.py) half as many steps are better where nμ/d is below 35, and
+        twice as many where it is above 140 and columns are nearly collinear. There are at most 200 steps, so
+        that passes do not grow with n: directions that have not converged then have a curvature below L/4000.
         """
         signal = (self.n or 1) * math.sqrt(self.mu_squared) / self.per_person
         share = signal / (70 * self.design.d * self.model.outputs)
@@ -177,7 +179,8 @@ class PublicSetting:
         return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
 
     def cost(self, share: Fraction) -> float:
-        """The approximate variance of the noise on a round's gradient whose residuals are at most 1."""
+        """Return the approximate variance of the noise on a round's gradient whose residuals are at most
+        1."""
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 
@@ -205,7 +208,8 @@ class Evidence:
     outer: FloatArray | None = None
     outer_variance: float = 0.0
     mixed: FloatArray | None = None
-    """By which rows were mixed: the sums are in these coordinates, the point in those of the design."""
+    """The matrix by which rows were mixed: sums are in these coordinates, the point in those of the
+    design."""
 
     @property
     def mixing(self) -> FloatArray:
@@ -248,7 +252,7 @@ def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
 class Posterior:
     """Weighted draws of the coefficients, and of the dispersion: σ² of a Gaussian model.
 
-    ``noise_free`` is the covariance that would remain without noise; the rest is the share of privacy.
+    ``noise_free`` is the covariance that would remain without noise; the rest is due to privacy.
     """
 
     draws: FloatArray
@@ -256,17 +260,17 @@ class Posterior:
     dispersion: FloatArray
     noise_free: FloatArray
     prior: FloatArray
-    """The covariance before anything was released."""
+    """The prior covariance."""
     slope: FloatArray = field(default_factory=lambda: np.ones(1))
-    """The mean slope of the responses, by draw."""
+    """The mean slope of the responses in each draw."""
     records: float = 0.0
     bent: float = 0.0
-    """How far the mean may be from where it would be if the score were straight, in deviations: half of how
-    far predictors of the records moved since the last round, times how far the coefficients did."""
+    """A bound on the shift of the mean because the score is not linear, in standard deviations: half of the
+    distance that predictors moved since the last round, times that of the coefficients."""
     exact: tuple[FloatArray, FloatArray] | None = None
-    """Mean and covariance, where they are known better than from draws."""
+    """Mean and covariance, if they are known more precisely than from draws."""
     components: NormalComponents | None = None
-    """Of a mixture from which the draws are, for a normal prior."""
+    """The components of the mixture from which draws were made, for a normal prior."""
 
     @property
     def mean(self) -> FloatArray:
@@ -309,7 +313,7 @@ class Posterior:
         return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
 
     def move(self, step: FloatArray) -> Posterior:
-        """Return the posterior shifted, as far as the prior lets data shift it."""
+        """Return the posterior shifted, in proportion to how much the data outweigh the prior."""
         step = step - self.covariance @ np.linalg.solve(self.prior, step)
         parts = self.components and self.components._replace(means=self.components.means + step)
         exact = self.mean + step, self.covariance
@@ -326,9 +330,7 @@ class Posterior:
 
 
 def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
-    """Return the posterior after descent, where no curvature was published: centred there, as wide as the
-    prior.
-    """
+    """Return a posterior around ``point``, as wide as the prior: descent releases no curvature."""
     covariance = prior.covariance()
     draws = np.random.default_rng(0).normal(size=(1000, len(point)))
     draws = np.concatenate([draws, -draws]) @ np.linalg.cholesky(covariance).T
@@ -338,7 +340,7 @@ def unseen(prior: CoefficientPrior, point: FloatArray) -> Posterior:
 
 @dataclass(frozen=True)
 class NormalApproximation:
-    """A quick normal approximation of the posterior, from which the next round is set."""
+    """A quick normal approximation of the posterior, from which the next round is designed."""
 
     mean: FloatArray
     covariance: FloatArray
@@ -386,10 +388,10 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
 
 
 def _stretches(setting: PublicSetting, last: Evidence) -> FloatArray:
-    """Return by how much less columns vary than those of evenly spread records, for a prior in that unit.
+    """Return how much less each column varies than for evenly spread records, as a factor for the prior.
 
-    A prior of what columns move is as weak for narrow ones. The noise on the curvature counts as variation,
-    so that no factor is large by chance.
+    A prior for the effect of a column over its typical range is equally weak for narrow columns. The noise on
+    the curvature counts as variation, so that no factor is large by chance.
     """
     at, size = setting.design.constant, len(last.point)
     if at is None or setting.model.outputs > 1:
@@ -414,7 +416,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
     that is linear with the last curvature A; a Gaussian response is linear, and A' = A. Noise on A' counts as
     noise, and so does a part of the difference of the two curvatures. The mean of such scores, weighted by
     precision, is a score at the mean of their points, and their differences are evidence about A. A first
-    round at a constant point serves as one at every constant point.
+    round at a constant point determines the score at every constant point.
     """
     model, last, at = setting.model, seen[-1], setting.design.constant
     mixing, back = last.mixing, last.coordinates
@@ -486,7 +488,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
 
 
 def _move_to_mean(setting: PublicSetting, first: Evidence, at: int, records: float) -> Evidence:
-    """Move a round from a constant point to the constant that fits the mean response."""
+    """Return a first round moved from its constant point to the constant that fits the mean response."""
     model = setting.model
     assert first.curvature is not None
     mean, weight = model.at_constant(float(first.point[at]))
@@ -509,7 +511,7 @@ def _move_to_mean(setting: PublicSetting, first: Evidence, at: int, records: flo
 
 
 def normal_approximation(setting: PublicSetting, seen: Sequence[Evidence]) -> NormalApproximation:
-    """Approximate the posterior so far by a normal distribution, to set the next round."""
+    """Approximate the posterior so far by a normal distribution, to design the next round."""
     joint = latent(setting, seen)
     state, level = joint.estimate()
     vectors, plain = state.vectors[0], joint.mixing
@@ -573,7 +575,7 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
 def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -> float:
     """Return by how much the mean slope of the response exceeds the mean weighted by the records' weights.
 
-    Where rows have other coordinates, simulated records stand for the true ones.
+    If rows are in other coordinates, simulated records replace the true ones.
     """
     model = setting.model
     if np.array_equal(last.mixing, np.eye(len(last.point))):
@@ -585,7 +587,7 @@ def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -
 
 
 def _guess(setting: PublicSetting, mixing: FloatArray, moments: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return records that there might be, and what their rows are multiplied by."""
+    """Return simulated records, and the factors by which their rows are shortened."""
     rows = guess_rows(setting.design, moments)
     lengths = np.einsum("ij,ij->i", rows @ mixing.T, rows @ mixing.T)
     longest = (setting.design.norm / setting.design.unit) ** 2
@@ -595,10 +597,10 @@ def _guess(setting: PublicSetting, mixing: FloatArray, moments: FloatArray) -> t
 def _step(
     setting: PublicSetting, mixing: FloatArray, moments: FloatArray, point: FloatArray, move: FloatArray
 ) -> FloatArray:
-    """Return the step that adds to the score what ``move`` would add if the score were straight.
+    """Return the step that changes the score as much as ``move`` would if the score were linear.
 
-    It is found on guessed records by Newton's method, with a hundredth of the straight score beside, so that
-    there is a solution wherever noise leads.
+    It is computed on simulated records by Newton's method. A hundredth of the linear score is added, so that
+    there is a solution whatever the noise.
     """
     design, model = setting.design, setting.model
     if design.constant is None or model.outputs > 1:
@@ -620,11 +622,11 @@ def _step(
 def _bend(
     setting: PublicSetting, distribution: Posterior, curvature: FloatArray, gap: FloatArray
 ) -> FloatArray:
-    """Return the second-order error of an intercept where the score is taken as linear.
+    """Return the second-order error of an intercept when the score is treated as linear.
 
     Predictors that move by t add v'·t²/2 to a record's part of the score, where v' is the slope of its weight
-    v. If t² is unrelated to the columns, all predictors seem to have moved by half of v'/v times the mean of
-    t².
+    v. If t² is unrelated to the columns, this looks as if all predictors had moved by half of v'/v times the
+    mean of t².
     """
     level = float(curvature[0, 0])
     centre, _ = _predictors(curvature, level, distribution.mean)

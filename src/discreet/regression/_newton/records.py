@@ -1,7 +1,7 @@
 """Sums over records where they are stored: in memory, streamed by DuckDB, or on the workers of Spark.
 
-An engine turns each record into codes (:mod:`discreet._data`). In memory these become integer rows, kept
-where they fit and otherwise read again in every round. DuckDB streams them in batches, so a file may be
+An engine turns each record into codes (:mod:`discreet._data`). In memory these become integer rows, which are
+kept if they fit and otherwise computed again in every round. DuckDB streams them in batches, so a file may be
 larger than memory. On Spark each worker sums its own part, and only sums leave it. The same function sums
 everywhere.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
 _SHORT = 1 << 13
-"""Records of arrays that are put on their grids at a time, so that their rows stay in the cache."""
+"""The number of records that are placed on their grids at a time, so that rows stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class RecordSource:
     """The records of a dataset, ready to be summed."""
 
     n: int
-    """How many enter, those that are left out for a missing value included."""
+    """The number of records, including those that are left out for a missing value."""
     sums: Callable[[ResponseModel, Link, bool], RoundSums]
-    """The exact sums of a round, with curvature or without."""
+    """The function that computes the exact sums of a round, with curvature or without."""
     blocks: Sequence[RowBlock] | None = None
     """Their rows, where these are kept in memory."""
 
@@ -66,8 +66,8 @@ def read(
 ) -> Iterator[RecordSource]:
     """Read the records of any open table or file.
 
-    Files, and tables in memory that DuckDB reads, are opened once more if DuckDB fails, also in a later
-    round. The sums of one round come from one connection.
+    Files, and tables in memory that DuckDB reads, are opened once more if DuckDB fails in any round. The sums
+    of one round come from one connection.
     """
     with ExitStack() as stack:
 
@@ -241,7 +241,7 @@ def _in_process(design: Design, batches: Callable[[], Iterator[list[IntArray]]])
 
 
 def _on_spark(design: Design, native: Any) -> Callable[[ResponseModel, Link, bool], RoundSums]:
-    """Return sums of which each worker makes those of its own records; it needs this package there."""
+    """Return a function that sums on Spark, each worker over its own records; workers need this package."""
 
     @redact_errors
     def sums(model: ResponseModel, link: Link, curvature: bool) -> RoundSums:

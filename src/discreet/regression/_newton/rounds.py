@@ -1,7 +1,8 @@
-"""The rounds of a regression: how they divide μ², where each is expanded, and the last posterior.
+"""The rounds of a regression: how they divide μ², the points at which they are expanded, and the final
+posterior.
 
 The shares of μ² are fixed before the first round. Released values decide only where the next round is
-expanded and where it clips. Both change Δ and the noise together, never a round's μ.
+expanded and where it clips. Both change sensitivity and noise by the same factor, never a round's μ.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ if TYPE_CHECKING:
     from discreet._randomness.entropy import Source
 
 MOST_PREDICTED = 8
-"""Coefficients up to which predictions come from rounds with curvature, which have intervals besides. With 4
-columns of simulated records descent predicts as well; with 9 to 30 either is better by up to 0.014, by the
-distribution of the columns, and descent needs no guess of that distribution. The limit was set knowing the
-test errors of the benchmark's data, on which descent is the better one."""
+"""The most coefficients for which predictions use rounds with curvature, which also have intervals. With 4
+columns of simulated records descent predicts as well; with 9 to 30, either is better by up to 0.014,
+depending on the distribution of the columns, of which descent needs no guess. The limit was set knowing the
+test errors of the benchmark's data, on which descent is better."""
 _SMALL = 10**6
-"""Numbers in rows; with fewer, threads wait for each other longer than they work."""
+"""The least numbers in all rows for which threads are used; with fewer, they wait longer than they work."""
 _MOST_CURVED = 300
-"""Coefficients up to which a curvature is published."""
+"""The most coefficients for which a curvature is published."""
 _LARGE_DESIGN, _CLEAR_SIGNAL = 4 * 10**6, 300.0
-"""Numbers in rows from which on hundreds of passes take long, and nμ for each coefficient from which on
-rounds with curvature predict as well: on simulated columns the errors of both are within 0.0015 there."""
+"""The numbers in all rows above which hundreds of passes take long, and the nμ for each coefficient above
+which rounds with curvature predict as well: on simulated columns, errors of both then differ by at most
+0.0015."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ def ask(
     aim: str = "intervals",
     schedule: Schedule | None = None,
 ) -> Outcome:
-    """Run all rounds, each expanded at the mode of the posterior given those before it."""
+    """Run all rounds, each expanded at the posterior mode given those before it, and return their
+    releases."""
     plan = Schedule.of(setting, aim) if schedule is None else schedule
     design, model = setting.design, setting.model
     rounds: list[tuple[Round, RoundSums]] = []
@@ -146,7 +149,7 @@ def _mix(
     shares: Sequence[Fraction],
     earlier: Sequence[Link],
 ) -> Link:
-    """Return the next round with rows in the best coordinates, where there are any."""
+    """Return the next round with rows in better coordinates, if there are any."""
     design, model = setting.design, setting.model
     if design.constant is None or model.outputs > 1 or not 1 < design.d <= MOST_MIXED:
         return link

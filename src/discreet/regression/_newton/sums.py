@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _EXACT_BITS = 53
 _OUTER_RATIO = 4
-"""The variance of the noise on Σ residual²·xx' over that on the gradient, for a longest gradient of 1."""
+"""The ratio of the noise variance of Σ residual²·xx' to that of the gradient, if the largest gradient is
+1."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class RoundSums:
     square: int
     outer: tuple[int, ...] = ()
     survey: tuple[int, ...] = ()
-    """Of weights: how many were cut, their sum, that of their squares, and the number of records."""
+    """With survey weights: the number that were cut, their sum, the sum of squares, and the number of
+    records."""
 
     def __add__(self, other: RoundSums) -> RoundSums:
         vectors = ("gradient", "curvature", "outer", "survey")
@@ -85,14 +87,13 @@ def noise_for(
     curvature_share: float = 1 / 6,
     square_share: float = 0.0,
 ) -> RoundNoise:
-    """Return the noise with which a round at ``link`` is μ-private, least for gradient and curvature
-    together.
+    """Return the noise with which a round at ``link`` is μ-GDP, least for gradient and curvature together.
 
-    One record's sums, divided by the deviations of the noise, have a squared length of at most r²N/s² +
-    v²N²/s_H² + r⁴/s_q², N the longest squared row. Two records differ by at most 2(2r²N/s² + v²N²/s_H² +
-    r⁴/s_q²) at the worst (r, v), and by less for linear models: see ``proofs/regression.md``.
-    ``model.extremes`` lists what r and v can be at once. With s_H² = κs² the whole is F(κ)/s², and κ is
-    chosen where log F(κ) + share·log κ is least.
+    One record's sums, divided by the standard deviations of the noise, have a squared norm of at most r²N/s²
+    + v²N²/s_H² + r⁴/s_q², where N is the largest squared norm of a row. Two records differ by at most
+    2(2r²N/s² + v²N²/s_H² + r⁴/s_q²) at the worst (r, v), and by less for linear models: see
+    ``proofs/regression.md``. ``model.extremes`` lists what r and v can be at once. With s_H² = κs² this is
+    F(κ)/s², and κ minimises log F(κ) + share·log κ.
     """
     most, rows = _extremes(model, design, link, relation), float(design.norm) ** 2
     residuals, weights, squares = most
@@ -143,7 +144,7 @@ def exposure(
 
 
 def _above(reach: float) -> Fraction:
-    """Return a number above one that was computed in doubles."""
+    """Return a fraction that is certainly above a number computed in doubles."""
     return Fraction(reach * (1 + 1e-9))
 
 
@@ -163,11 +164,11 @@ def _reach(
     outer_ratio: Any,
     outer_shift: int | None,
 ) -> float:
-    """Bound the squared length of what a record adds, in deviations of the noise on the gradient.
+    """Bound the squared norm of a record's contribution, in units of the noise variance of the gradient.
 
-    For a pair of records it is the difference of what they add. In a linear model two records far apart in
-    the gradient have residuals of opposite signs and agree in all else, so the matrices are bounded together
-    with it.
+    For a pair of records it is the difference of their contributions. In a linear model, two records whose
+    gradients are far apart have residuals of opposite signs and equal curvatures, so both are bounded
+    jointly.
     """
     residuals, weights, squares = extremes
     longest, joint = residuals * rows, model.normal and relation is not Relation.ADD_REMOVE
@@ -200,7 +201,7 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
     Raises
     ------
     ValueError
-        If a variance is not positive, or the noise is another than what its part of μ² asks for.
+        If a variance is not positive, or the noise is not that of its part of μ².
     """
     gradient, variances = turn.noise.gradient, astuple(turn.noise)
     if min(variance for variance in variances if variance is not None) <= 0:
@@ -210,7 +211,8 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
 
 
 def possible(model: ResponseModel, design: Design, turn: Round, sums: RoundSums, records: int) -> bool:
-    """Return whether so many records, with noise of up to 64 deviations, can have sums as large as these."""
+    """Return whether this number of records, with noise of up to 64 standard deviations, can have such
+    sums."""
     each = round_cost(model, design, turn, Relation.ADD_REMOVE)
     most = (64 + records * (math.isqrt(math.ceil(each)) + 1)) ** 2
     published = (sums.gradient, sums.curvature, (sums.square,), sums.outer)
@@ -254,16 +256,16 @@ def records(design: Design, codes: Sequence[IntArray]) -> RowBlock:
 
 
 def check_bound(largest: int, bound: int) -> None:
-    """Check what each record is about to add against the bound for which the noise was made."""
+    """Raise an error if a record's contribution exceeds the bound for which the noise was computed."""
     if largest > bound:
         raise ContributionError(
-            "a record would contribute more than the noise covers, so nothing was released: this is a "
+            "a record would contribute more than the noise allows for, so nothing was released: this is a "
             "bug in discreet, please report it (SECURITY.md)"
         )
 
 
 def locate(variables: Sequence[Variable], codes: Sequence[IntArray]) -> Any:
-    """Return which records have a declared value of every variable; None where all have."""
+    """Return a mask of the records with a declared value of every variable; None if all have one."""
     keep: Any = None
     for variable, values in zip(variables, codes, strict=True):
         out = values >= variable.coder.size
@@ -279,8 +281,8 @@ def undeclared_error(name: str, unknown: bool, hint: str | None = None) -> DataE
     """Return the error for undeclared values; it never says how many, which may be private."""
     if unknown:
         return DataError(
-            "some records hold a value that is not declared, or no number where one is asked for (with a "
-            "decimal point, not a comma); declare the value, or which one others count as",
+            "some records hold a value that is not declared, or no number where a number is declared (with "
+            "a decimal point, not a comma); declare the value, or the one that others count as",
             name,
         )
     hint = "declare missing as 'exclude', or as the value that they count as" if hint is None else hint
@@ -343,7 +345,8 @@ def exact_sums(
 
 
 def survey_sums(weight: IntArray) -> IntArray:
-    """Return how many weights were cut, their sum, that of their squares in steps, and their number."""
+    """Return the number of weights that were cut, the sum of weights and of their squares in steps, and the
+    number of records."""
     part = np.minimum(weight, 1 << WEIGHT_BITS)
     squares = (part * part) >> WEIGHT_BITS
     return np.array([(weight > 1 << WEIGHT_BITS).sum(), part.sum(), squares.sum(), len(weight)])
@@ -356,7 +359,7 @@ def _weights(
     inside: npt.NDArray[np.bool_] | None,
     part: FloatArray | None,
 ) -> Iterator[FloatArray | None]:
-    """Return the weights of the curvature: of records whose residuals are ``inside``, times a ``part``."""
+    """Return the records' weights in the curvature, 0 unless residuals are ``inside``, times ``part``."""
     for weights in model.weights(link, predictor):
         if inside is not None:
             weights = np.where(inside, 2.0**model.weight_bits, 0.0)
