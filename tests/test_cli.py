@@ -385,7 +385,7 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ((), "a plan needs epsilon, or within"),
+            ((), "a plan needs epsilon, or the wanted half-width"),
             (("--epsilon", "1", "--within", "0.1"), "give two of n, epsilon and within"),
             (("--within", "0"), "must be a positive number"),
             (("--epsilon", "0"), "must be positive"),

@@ -665,7 +665,7 @@ class TestSeveralFiles:
         with pytest.raises(FileError, match="several formats"):
             count_levels(tmp_path, self.DOMAIN, column="v")
         two = self.parquet(tmp_path / "2.parquet", [1], id=[1])
-        with pytest.raises(FileError, match=r"column='v' is not of one type in all files; see '2.parquet'"):
+        with pytest.raises(FileError, match=r"column='v' differs in type between files; see '2.parquet'"):
             count_levels([one, two], self.DOMAIN, column="v")
         three = tmp_path / "3.csv"
         three.write_text("w,v\n1,a\n")

@@ -173,7 +173,10 @@ def test_mistakes_in_declarations() -> None:
         ("proportions smoker", "--epsilon is missing: give the privacy budget, such as 0.5"),
         ("proportions smoker --by sex --epsilon 1", "--by sex is private"),
         ("mean smoker --epsilon 1", "column 'smoker' is declared as a category"),
-        ("mean name --epsilon 1", "column 'name': a column of type String|no number where one is asked for"),
+        (
+            "mean name --epsilon 1",
+            "column 'name': a column of type String|no number where a number is declared",
+        ),
         ("mean age --epsilon 1,1e-6", "--epsilon 1,1e-6 is not a number; write it like 0.8 or 4/5"),
         ("mean --epsilon 1", "column: say which column"),
         ("mean --column age --epsilon 1", "--column is not an option: give the column without it"),

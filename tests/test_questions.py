@@ -193,7 +193,7 @@ def test_price_and_answer_read_the_data_once(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_a_call_that_nobody_counts_warns_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(asking, "_warned_uncounted", False)
-    with pytest.warns(PrivacyWarning, match="no ledger keeps count") as heard:
+    with pytest.warns(PrivacyWarning, match="no ledger records the budget") as heard:
         answers = [discreet.proportions(["a", "b"], schema=("a", "b"), epsilon=1) for _ in range(2)]
     assert len(heard) == 1
     assert not any("ledger" in text for answer in answers for text in answer.warnings)

@@ -143,7 +143,7 @@ def test_mistakes_name_the_column_the_value_and_the_way_out(
         (lambda: Number(0, 1, bins=1), "bins=1 must be from 2"),
         (lambda: Number(0, 1, bins=(0, 2, 1)), "in increasing order"),
         (lambda: Number(0, 1, outside="drop"), "must be one of: clip, bin"),
-        (lambda: Weight(0), "most=0 must be the largest weight"),
+        (lambda: Weight(0), "most=0 must be the largest possible weight"),
     ],
 )
 def test_mistakes_in_a_column(make: Any, message: str) -> None:

@@ -416,7 +416,7 @@ class ConditionalRelease(Answer):
         hidden = self.guarantee.relation is Relation.ADD_REMOVE
         if self.guarantee.is_private and (self.sizes is None) is not hidden:
             raise ValueError(
-                "its relation contradicts its group sizes: they are private under the one, or not published"
+                "it claims a relation under which group sizes are private, but has them, or the reverse"
             )
 
     def cost(self) -> Guarantee:
