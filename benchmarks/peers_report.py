@@ -221,15 +221,15 @@ def slower(rows: dict[Key, dict[str, dict[str, Any]]]) -> list[str]:
 NOTES = """\
 Every tool has the same data and the same ε for replacing one record; ± is a standard error.
 
-- *Error*: expected Hellinger distance between the released posterior and the one without privacy, over the prior
-  for two levels and for real proportions in the other rows. The *limit* is the least error of any ε-private
-  mechanism that releases the posterior of n records.
+- *Error*: expected Hellinger distance between the released posterior and the one without privacy, over the
+  prior for two levels and for real proportions in the other rows. The *limit* is the least error of any
+  ε-private mechanism that releases the posterior of n records.
 - OpenDP: discrete Laplace noise on the counts, with or without the known n, whichever is better in the row.
   diffprivlib: its histogram.
-- *Selection*: the exponential mechanism of the Hellinger distance (OpenDP: permute-and-flip). The other tools and
-  the *naive* program list all candidates. Errors hardly differ, but the possible sizes do.
-- *Coverage*: intervals of discreet account for the noise and are wider; the others, and the *plug-in* of discreet,
-  take noisy counts as exact.
+- *Selection*: the exponential mechanism of the Hellinger distance (OpenDP: permute-and-flip). The other
+  tools and the *naive* program list all candidates. Errors hardly differ, but the possible sizes do.
+- *Coverage*: intervals of discreet account for the noise and are wider; the others, and the *plug-in* of
+  discreet, take noisy counts as exact.
 """
 
 
