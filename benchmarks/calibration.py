@@ -42,7 +42,7 @@ import discreet
 from discreet._declarations import Domain
 from discreet._inference.add_remove import LogUniform
 from discreet._inference.noise_aware import noise_aware
-from discreet._inference.polya_tree import SMOOTH, STEPS, slopes_within, within
+from discreet._inference.polya_tree import END_STEPS, SMOOTH, STEPS, slopes_within, within
 from discreet._inference.pooled import noisy_groups, pool_groups
 from discreet._inference.quantiles import BinnedDistribution, Bins
 from discreet._inference.survival import SurvivalDraws, SurvivalPosterior
@@ -180,7 +180,9 @@ def _from_tree(rng: Rng, depth: int) -> np.ndarray:
     state, share = rng.integers(3, size=1), np.ones(1)  # the three smallest at the top
     for level in range(depth):
         if level:
-            state = np.array([rng.choice(len(SMOOTH), p=STEPS[s]) for s in np.repeat(state, 2)])
+            steps = [END_STEPS, *[STEPS] * (2**level - 2), END_STEPS]
+            pairs = zip(steps, np.repeat(state, 2), strict=True)
+            state = np.array([rng.choice(len(SMOOTH), p=step[s]) for step, s in pairs])
         part = rng.beta(SMOOTH[state], SMOOTH[state])
         share = np.stack([share * part, share * (1 - part)], axis=1).ravel()
     steep = slopes_within(share[None], np.full(2**depth, 0.5**depth))[0]

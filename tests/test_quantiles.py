@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln
 import shorthand
 from discreet._inference import polya_tree, quantiles
 from discreet._inference.add_remove import LogUniform
-from discreet._inference.polya_tree import SMOOTH, STEPS, Message, PolyaTree, Together
+from discreet._inference.polya_tree import END_STEPS, SMOOTH, Message, PolyaTree, Together
 from discreet._inference.quantiles import BinnedDistribution, Bins
 from discreet._numerics.noises import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 from discreet.answers.release import Release
@@ -33,7 +33,7 @@ def chance_of_three(x: tuple[int, int, int]) -> float:
     for i, j in itertools.product(range(9), repeat=2):
         top = beta_binomial(x[0], x[1] + x[2], 2 * SMOOTH[i] / 3, 4 * SMOOTH[i] / 3)
         low = beta_binomial(x[1], x[2], SMOOTH[j], SMOOTH[j])
-        total += TOP[i] * STEPS[i, j] * top * low
+        total += TOP[i] * END_STEPS[i, j] * top * low
     return total
 
 
@@ -66,7 +66,7 @@ def test_draws_have_the_mean_of_a_sum_over_all_counts() -> None:
         seen = math.exp(sum(log[c] for log, c in zip(logs, x, strict=True)))
         for i, j in itertools.product(range(9), repeat=2):
             a = (2 * SMOOTH[i] / 3, 4 * SMOOTH[i] / 3, SMOOTH[j])
-            own = TOP[i] * STEPS[i, j] * seen * beta_binomial(x[0], x[1] + x[2], a[0], a[1])
+            own = TOP[i] * END_STEPS[i, j] * seen * beta_binomial(x[0], x[1] + x[2], a[0], a[1])
             own *= beta_binomial(x[1], x[2], a[2], a[2])
             left = (a[0] + x[0]) / (a[0] + a[1] + total)
             middle = (a[2] + x[1]) / (2 * a[2] + x[1] + x[2])

@@ -6,7 +6,8 @@ repeatedly. The share of the left half of a node is Beta(a, a), or in proportion
 the halves are unequal: a Pólya tree (Lavine 1992). The smoothness a of a node is unknown, one of nine numbers
 from 1/64 to 1024. It is small at the top. From a node to each half it grows fourfold, as for smooth
 densities, or stays, or occasionally jumps to any value. So smooth regions borrow strength from each other and
-empty ones stay empty (Wong and Ma 2010; Ma 2017).
+empty ones stay empty (Wong and Ma 2010; Ma 2017). Towards the ends of a range a density vanishes by a factor
+in each halving, so that halves there are no smoother than their nodes: a stays, or grows, or shrinks.
 
 The distribution of the true counts is exact. With m(x) the probability of the published values of a node's
 cells when it holds x records,
@@ -37,20 +38,21 @@ _WEIGHTS_AT_ONCE = 1 << 21  # weights that are summed at a time
 SMOOTH = 4.0 ** np.arange(-3, 6)
 """The possible values of the parameter a of a node."""
 _TOP_PROBABILITIES = np.array([1 / 3] * 3 + [0.0] * 6)
-_STAY_PROBABILITY, _JUMP_PROBABILITY = 0.3, 0.02
+_JUMP_PROBABILITY = 0.02
 
 
-def _steps() -> FloatArray:
-    """Return P(a of a half | a of its node)."""
-    states = len(SMOOTH)
+def _steps(stay: float, grow: float) -> FloatArray:
+    """Return P(a of a half | a of its node): it stays, grows fourfold, shrinks as much, or rarely jumps."""
+    here, states = np.arange(len(SMOOTH)), len(SMOOTH)
     chance = np.full((states, states), _JUMP_PROBABILITY / states)
-    for state in range(states):
-        chance[state, state] += (1 - _JUMP_PROBABILITY) * _STAY_PROBABILITY
-        chance[state, min(state + 1, states - 1)] += (1 - _JUMP_PROBABILITY) * (1 - _STAY_PROBABILITY)
+    for way, share in ((0, stay), (1, grow), (-1, 1 - stay - grow)):
+        chance[here, np.clip(here + way, 0, states - 1)] += (1 - _JUMP_PROBABILITY) * share
     return chance
 
 
-STEPS = _steps()
+STEPS, END_STEPS = _steps(0.3, 0.7), _steps(0.5, 0.25)
+"""Of halves inside, and of those that begin or end the range."""
+_STEPS_BY_ENDS = (STEPS, END_STEPS, _TOP_PROBABILITIES[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +82,8 @@ class _Half:
 class _Split:
     """A node with two halves, each a cell or another node; ``cells`` are their numbers of cells."""
 
-    def __init__(self, sides: tuple[int, int], cells: tuple[int, int]) -> None:
-        self.sides = sides
+    def __init__(self, sides: tuple[int, int], cells: tuple[int, int], steps: FloatArray) -> None:
+        self.sides, self.steps = sides, steps
         share = np.array(cells) / sum(cells)
         self.a = 2 * SMOOTH * share[:, None]  # (sides, states)
 
@@ -111,7 +113,7 @@ class _Split:
 
     def state(self, counts: IntArray, above: IntArray | None, rng: np.random.Generator) -> IntArray:
         """Draw a, given the node's counts and the a of the node above."""
-        chance = log_of(_TOP_PROBABILITIES)[:, None] if above is None else np.log(STEPS[above]).T
+        chance = log_of(self.steps)[np.zeros_like(counts) if above is None else above].T
         log = self.message.log[:, counts - self.message.first] + chance
         return _chosen(np.exp(log - log.max(axis=0)).T, rng)
 
@@ -180,23 +182,23 @@ class PolyaTree:
         messages: list[Message] = []
         total = np.concatenate([[0.0], np.cumsum(near)])
 
-        def _build(low: int, high: int, top: bool) -> tuple[int, Message]:
+        def _build(low: int, high: int) -> tuple[int, Message]:
             """Return the message of a range of cells and its position; below 0 for a single cell."""
             if high - low == 1:
                 return -1 - low, cells[low].trim()
             middle = (low + high) // 2
-            halves = _build(low, middle, False), _build(middle, high, False)
-            split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle))
+            halves = _build(low, middle), _build(middle, high)
+            ends = (low == 0) + (high == self.k)
+            split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle), _STEPS_BY_ENDS[ends])
             expected = min(max(float(total[high] - total[low]), 1.0), float(unit * most))
             message = split.gather([half[1] for half in halves], expected, unit, most)
             self.splits.append(split)
-            chances = _TOP_PROBABILITIES[None] if top else STEPS
             largest = np.maximum(message.log.max(axis=0), -1e300)
-            mixed = largest + log_of(chances @ np.exp(message.log - largest))
+            mixed = largest + log_of(split.steps @ np.exp(message.log - largest))
             messages.append(Message(message.first, mixed).trim())
             return len(self.splits) - 1, messages[-1]
 
-        _, top = _build(0, self.k, True)
+        _, top = _build(0, self.k)
         self.message = Message(top.first, np.atleast_2d(top.log)[0])
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
