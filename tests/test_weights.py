@@ -483,9 +483,10 @@ def test_intervals_of_weighted_quantiles_hold(coupled: bool) -> None:
             totals + rng.laplace(0, 3, 12), squares + rng.laplace(0, 6, len(squares)), 3.0, 6.0, False, 399
         )
         found = WeightedDistribution(bins, noisy, cells)
-        least, most = np.quantile(np.diff(found.quantiles([0.2, 0.9]).draws()), [0.05, 0.95])
-        low, high = found.quantiles([0.2, 0.9]).interval(0.9)
-        below_low, below_high = found.cdf([2.0, 7.5]).interval(0.9)
+        drawn, below = found.quantiles([0.2, 0.9]).draws(800), found.cdf([2.0, 7.5]).draws(800)
+        least, most = np.quantile(np.diff(drawn), [0.05, 0.95])
+        low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
+        below_low, below_high = np.quantile(below, [0.05, 0.95], axis=0)
         share = 0.85 * stats.beta(2, 3).cdf([0.2, 0.75]) + 0.15 * np.array([0, 1])
         points = stats.beta(2, 3).ppf([0.2 / 0.85, 0.75 / 0.85]) * 10
         held.append([(low <= points) & (points <= high), (below_low <= share) & (share <= below_high)])
@@ -571,6 +572,11 @@ def test_an_answer_is_what_its_document_says(about: dict[str, Any], delta: str |
             "prior cannot be used",
         ),
         (lambda s: discreet.Proportions("w", epsilon=1).request(s), {}, "must differ"),
+        (
+            lambda s: discreet.Proportions(["answer", "g", "x"], epsilon=1).request(s),
+            {"strata": "h"},
+            "60 cells of answer, g, x are too many: with strata or clusters at most 30; declare fewer bins=",
+        ),
         (lambda s: discreet.Proportions(["answer", "g"], by="g", epsilon=1).request(s), {}, "must differ"),
         (lambda s: discreet.Mean("x", epsilon=1).request(s), {"cluster": "p"}, "column of person="),
         (lambda s: discreet.Mean("x", epsilon=1).request(s), {"n": None, "strata": "h"}, "declare n"),
@@ -609,6 +615,7 @@ def test_a_plan_says_how_wide_intervals_will_be() -> None:
         discreet.Proportions("answer", epsilon=1),
         discreet.Mean("x", by="g", epsilon=1),
         discreet.Quantiles("x", epsilon=1),
+        discreet.Quantiles("x", by="g", epsilon=1),
         discreet.Regress("x ~ g", epsilon=1, delta="1e-6"),
     ):
         request = asked.request(schema)

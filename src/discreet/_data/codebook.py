@@ -66,7 +66,7 @@ def template_text(columns: Iterable[tuple[str, str | None]], n: str | None = Non
     """
     lines = [
         "# Declare what is publicly known about each column, never what the data show.",
-        "# A column that stays [] is not declared, and no question can use it.",
+        "# A column that stays [] is not declared. Survey weights at most 4 are {weight = 4}.",
         '# n = 3000  # the public number of records; "public" reads and publishes it; left '
         "out, it stays private",
     ]

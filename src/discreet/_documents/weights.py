@@ -22,6 +22,9 @@ _FEW = 100
 class SurveyWeights:
     """Noisy sums of the weights, in units of the largest one.
 
+    Everything here is computed from released values, so pseudo-random numbers from fixed seeds are enough: no
+    draw is a part of a release.
+
     Parameters
     ----------
     column, most

@@ -183,12 +183,13 @@ class QuantileAnswer(Answer):
     def words(self) -> Words:
         words, (given, *_) = self.counted.words(), self.counted.axes_of_names
         counted, by = words.facts, f" by {given}" if "" not in self._parts else ""
+        weighted = isinstance(self.counted, Weighted)
         facts = (("Bins", f"{len(self.edges) - 1} from {self.edges[0]:g} to {self.edges[-1]:g}"),)
         return Words(
-            headline=f"Private quantiles of {self.column}{by}",
+            headline=f"Private {'weighted ' * weighted}quantiles of {self.column}{by}",
             name=f"Quantiles of {self.column}{by}",
             facts=(*facts, *(fact for fact in counted if fact[0] in _FACTS)),
-            notes=(INTERVALS_NOTE, *(words.notes if isinstance(self.counted, Weighted) else ())),
+            notes=(INTERVALS_NOTE, *(words.notes if weighted else ())),
             reading=(_READING,),
         )
 

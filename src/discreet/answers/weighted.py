@@ -694,26 +694,3 @@ def answer_from_sums(
 
 def _sums(rows: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(as_count(value, "sums", -LARGEST) for value in row) for row in rows)
-
-
-def check_cells(cells: int, diagonal: bool) -> None:
-    """Refuse more cells than a posterior can be computed for.
-
-    Parameters
-    ----------
-    cells : int
-        The number of cells.
-    diagonal : bool
-        Whether squares are of single cells, as without strata and clusters.
-
-    Raises
-    ------
-    InvalidInputError
-        If there are too many.
-    """
-    if cells > MOST_CELLS[diagonal]:
-        raise InvalidInputError(
-            f"has {cells} cells; with weights at most {MOST_CELLS[diagonal]}"
-            + ("" if diagonal else " where there are strata or clusters"),
-            "columns",
-        )

@@ -22,7 +22,7 @@ from discreet._declarations import (
 )
 from discreet._randomness.entropy import OS_ENTROPY, SeededEntropy, Source
 from discreet._typing import EpsilonLike
-from discreet.answers.weighted import Design, SumsNoise, Weighted, answer_from_sums, check_cells, guarantee_of
+from discreet.answers.weighted import MOST_CELLS, Design, SumsNoise, Weighted, answer_from_sums, guarantee_of
 from discreet.errors import DataError, InvalidInputError
 from discreet.privacy.curves import largest_gaussian
 from discreet.questions._request import PricedRequest, SumsRequest
@@ -84,7 +84,13 @@ class WeightedRequest(SumsRequest):
         used = (*self.columns, *filter(None, [self.by]))
         if schema.weight in used or len(set(used)) < len(used):
             raise InvalidInputError(f"{', '.join(used)} must differ from each other and from the weight")
-        check_cells(self.design.cells, self.design.is_diagonal)
+        cells, simple = self.design.cells, self.design.is_diagonal
+        if cells > (most := MOST_CELLS[simple]):
+            design = "weights" if simple else "strata or clusters"
+            raise InvalidInputError(
+                f"{cells} cells of {', '.join(self.columns)} are too many: with {design} at most {most}; "
+                "declare fewer bins= of a number, or ask for fewer columns"
+            )
         _ = self.noise
 
     @cached_property

@@ -181,7 +181,7 @@ class QuantileCounts(DerivedRequest):
         density = np.exp(-(ndtri(probs) ** 2) / 2) / np.sqrt(2 * np.pi) / deviation
         sampling = probs * (1 - probs) / answered / density**2
         half = (np.asarray(high) - low) / 2
-        noise = np.clip(1 - sampling / (half / ndtri((1 + level) / 2)) ** 2, 0, 1)
+        noise = np.clip(1 - np.resize(sampling, half.shape) / (half / ndtri((1 + level) / 2)) ** 2, 0, 1)
         return PlannedWidth(
             answer.names, tuple(map(float, half)), tuple(map(float, noise)), notes, unit=self.column
         )

@@ -56,7 +56,7 @@ class Regress(Question):
         TEXT, "The response and the predictors: income ~ age + sex.", example="income ~ age + sex"
     )
     family: str = parameter(
-        TEXT, "The model of the response.", default="gaussian", choices=FAMILIES, kw_only=True
+        TEXT, f"One of {', '.join(FAMILIES)}.", default="gaussian", choices=FAMILIES, kw_only=True
     )
     prior: Mapping[str, tuple[float, float]] | None = optional(
         LIMITS,

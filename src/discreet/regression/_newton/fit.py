@@ -721,7 +721,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         facts += [("Weights", f"{asked.weight}, cut at {asked.most:g}")] if asked.weight else []
         facts += [("Errors", "may have unequal variances (robust)")] if asked.errors else []
         return Words(
-            headline=f"{stamp} {asked.family} regression: {asked.formula}",
+            headline=f"{stamp} {'weighted ' * bool(asked.weight)}{asked.family} regression: {asked.formula}",
             name=f"Regression {asked.formula} ({asked.family})",
             facts=tuple(facts),
             reading=(_READING,),
