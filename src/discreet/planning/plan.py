@@ -334,13 +334,13 @@ class _Solver:
         """
 
         def _following(
-            plan: Plan, name: str, sampling: float, noise: float, target: float, found: bool
+            plan: Plan, name: str, sampling: float, noise: float, target: float, best: Plan | None
         ) -> Plan | None:
             epsilon, factor = plan.question.exact_epsilon, 4.0
             if sampling < target:
                 factor = min(max(math.sqrt(noise / (target - sampling)), 0.02), 50.0)
-            elif found:
-                return None
+            elif best is not None:  # the prior decides here: half the way back
+                factor = math.sqrt(best.epsilon / epsilon)
             elif noise < 1e-3 * (sampling + noise) or epsilon >= MAX_EPSILON:
                 shown = plan.planned.scale * math.sqrt(sampling)
                 points = " points" if plan.planned.unit == POINTS else ""
@@ -383,7 +383,7 @@ class _Solver:
             )
 
         def _following(
-            plan: Plan, _: str, sampling: float, noise: float, target: float, __: bool
+            plan: Plan, _: str, sampling: float, noise: float, target: float, __: Plan | None
         ) -> Plan | None:
             # sampling/x + noise/x² = target at x times as many records
             factor = (sampling + math.sqrt(sampling**2 + 4 * target * noise)) / (2 * target)
@@ -406,7 +406,7 @@ class _Solver:
             sampling, noise, target = (1 - share) * width**2, share * width**2, (0.993 * wanted) ** 2
             if 0.985 * wanted <= width <= wanted:
                 break
-            next_plan = following(plan, plan.names[place], sampling, noise, target, best is not None)
+            next_plan = following(plan, plan.names[place], sampling, noise, target, best)
             if next_plan is None:
                 break
             plan = next_plan

@@ -39,7 +39,7 @@ _FARTHEST = 2.0**28
 _TABLE_BITS, _SHARE_BITS = 30, 10
 MISFIT = 0.05
 """The part of the response's variance, given the columns, that the model may fail to explain."""
-_SIGNAL = 700
+_SIGNAL = 100
 _CELLS = 200
 """The number of cells of predictors in comparisons of pairs of records."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
@@ -146,9 +146,9 @@ class ResponseModel(ABC):
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
         """Return the share of μ² for each round, each four times the one before.
 
-        The last round contributes most, also to the curvature. ``signal`` is nμ for one record, or None where
-        n is private. More rounds pay only if noise is small: two rounds up to a signal of 700, and one more
-        for each factor of ten.
+        The last round contributes most, also to the curvature. ``signal`` is nμ for one record over the
+        number of coefficients, or None where n is private. More rounds pay only if noise is small: two rounds
+        up to a signal of 100, and one more for each factor of ten.
         """
         number = 3 if signal is None else 2 + math.ceil(math.log10(max(signal, _SIGNAL) / _SIGNAL))
         number = min(number, 5)

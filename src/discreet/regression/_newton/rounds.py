@@ -69,7 +69,8 @@ class Schedule:
         model, signal = question.model, question.mu_squared / question.per_person**2
         if descends(question.design, model, aim, question.declared, signal, question.n is not None):
             return cls((), question.steps())
-        return cls(model.rounds(None if question.n is None else question.n * math.sqrt(signal)))
+        number = len(question.prior.mean)
+        return cls(model.rounds(None if question.n is None else question.n * math.sqrt(signal) / number))
 
 
 def descends(
