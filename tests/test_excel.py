@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 import zipfile
 from pathlib import Path
@@ -107,14 +108,32 @@ def test_hostile_workbooks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     outside = '<!DOCTYPE w [<!ENTITY e SYSTEM "file:///etc/hostname">]><worksheet'
     refused(_edited(made(">yes<", ">&e;<"), "<worksheet", outside), "not a well-formed")
     monkeypatch.setattr("discreet._data.excel._MOST_BYTES", 10_000)
-    refused(made("</sheetData>", " " * 10_000 + "</sheetData>"), "unpacks to more")
+    refused(made("</sheetData>", " " * 10_000 + "</sheetData>"), "unpacks to over")
     wide = tmp_path / "wide.xlsx"
     head = tuple(f"c{i}" for i in range(26))
     workbook(wide, {"a": [head, *[(None,) * 25 + (1,)] * 8]})
     count_levels(wide, Domain((1, 2)), column="c25")
     workbook(wide, {"a": [head, *[(None,) * 25 + (1,)] * 80]})
     monkeypatch.setattr("discreet._data.excel._MOST_BYTES", 12_500)
-    refused(wide, "unpacks to more")
+    refused(wide, "unpacks to over")
+
+
+def test_a_small_file_of_many_cells_is_refused_at_once(tmp_path: Path) -> None:
+    """24 kB took a minute or 860 MB: rows, cells, styles or texts, repeated a million times."""
+    pytest.importorskip("openpyxl")
+    sheet, styles, types = "xl/worksheets/sheet1.xml", "xl/styles.xml", "[Content_Types].xml"
+    for old, new, part in (
+        ("</sheetData>", "<row/>", sheet),
+        ("</cellXfs>", "<xf/>", styles),
+        ("</Types>", "<a/>", types),
+    ):
+        path = workbook(tmp_path / "bomb.xlsx", {"a": [("smoker",), ("yes",)]})
+        bomb = _edited(path, old, new * 9_000_000 + old, part)
+        assert bomb.stat().st_size < 300_000
+        began = time.process_time()
+        with pytest.raises(TooLargeError, match="2 million cells"):
+            count_levels(bomb, SMOKER, column="smoker")
+        assert time.process_time() - began < 2
 
 
 def test_columns_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:

@@ -1588,6 +1588,17 @@ def test_uploads_are_private_named_by_us_and_removed(tmp_path: Path, monkeypatch
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_uploads_of_one_name_have_numbers(inside: Browser) -> None:
+    """A question about one was easily put to the other: list, form and price showed the same name."""
+    forms = [inside.form(content) for content in (CSV, CSV.replace(b"never", b"former"))]
+    reviews = [inside.get("/release/review?" + urlencode(fields)).text for fields in forms]
+    names = [re.findall(r"<td>(survey\.csv \(upload \d+\))</td>", text) for text in reviews]
+    assert len({name for found in names for name in found}) == 2
+    page = inside.get("/release").text
+    for fields, (name,) in zip(forms, names, strict=True):
+        assert re.search(rf"source={fields['source']}[^>]*>{re.escape(name)}<", page)
+
+
 def test_a_workbook_is_taken_and_a_torn_one_says_nothing_of_its_cells(
     inside: Browser, tmp_path: Path
 ) -> None:

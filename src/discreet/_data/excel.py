@@ -14,12 +14,15 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from discreet.errors import DiscreetError, FileError, TooLargeError, drop_exception_context, missing_extra
 
 _MOST_BYTES = 1 << 30
+_MOST_TAGS = 1 << 23
+"""Of about two million cells; each is much work and memory, and repeated ones take next to no place."""
 _MOST_ROWS = 1 << 20  # of Excel itself; a file may claim any number, and each is gone through
 
 
@@ -44,7 +47,9 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
     except ImportError:
         raise missing_extra("openpyxl, which reads Excel files,", "excel") from None
     with zipfile.ZipFile(path) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+        entries = archive.infolist()
+        too_large = sum(entry.file_size for entry in entries) > _MOST_BYTES
+        if too_large or sum(_tags(archive, entry) for entry in entries) > _MOST_TAGS:
             raise _too_large(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they quote cells
@@ -82,8 +87,13 @@ def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[st
     return records
 
 
+def _tags(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    with archive.open(entry) as part:
+        return sum(block.count(b"<") for block in iter(partial(part.read, 1 << 20), b""))
+
+
 def _too_large(path: Path) -> TooLargeError:
-    return TooLargeError(f"{str(path)!r} unpacks to more than 1 GB; save the sheet as CSV or Parquet")
+    return TooLargeError(f"{str(path)!r} unpacks to over 1 GB or 2 million cells; save it as CSV or Parquet")
 
 
 def _plain(value: Any) -> Any:

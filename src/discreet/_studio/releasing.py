@@ -191,14 +191,12 @@ class Releases:
 
     def label(self, request: str) -> str:
         """Return the heading of a release of this studio."""
-        earlier = self._requests.get(request)
-        return "" if earlier is None else earlier.label
+        return self._requests.get(request, _Request()).label
 
     def find(self, dataset: str, request: str) -> Answer | None:
         """Return a release that was made before, from the ledger or from this studio."""
         if self.ledger is None:
-            earlier = self._requests.get(request)
-            return None if earlier is None else earlier.answer
+            return self._requests.get(request, _Request()).answer
         receipt = self.ledger.receipt(dataset, request)
         if receipt is None:
             return None
@@ -217,9 +215,7 @@ class Releases:
 
     def accounts(self) -> list[Account]:
         """The budgets of the ledger."""
-        if self.ledger is None:
-            return []
-        return [self.ledger.show(name) for name in self.ledger.datasets()]
+        return [] if self.ledger is None else [self.ledger.show(name) for name in self.ledger.datasets()]
 
 
 def _keep(cache: OrderedDict[str, Any], newest: str, most: int) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,6 +55,7 @@ class Sources:
         self.folder = None if folder is None else folder.resolve()
         self._key = secrets.token_bytes(32)
         self._uploads: dict[str, DataSource] = {}
+        self._numbers = count(1)
         self._private: _Private | None = None
 
     def keep(self, file: BinaryIO, name: str) -> DataSource:
@@ -70,6 +71,7 @@ class Sources:
         while len(self._uploads) >= MAX_UPLOADS:
             self._uploads.pop(next(iter(self._uploads))).path.unlink(missing_ok=True)
         shown = "".join(c for c in name if c.isprintable())[-80:]
+        shown += f" (upload {next(self._numbers)})"  # two files of one name may hold different records
         self._uploads[identifier] = DataSource(identifier, shown, path, uploaded=True)
         return self._uploads[identifier]
 
@@ -242,8 +244,8 @@ def columns(source: DataSource) -> list[tuple[str, str | None]]:
         with open_source(source) as data:
             relation = data if source.table is not None else sql("SELECT * FROM data", data=data)
             types = [str(kind).lower().partition("(")[0] if typed else None for kind in relation.types]
-            columns = zip(map(str, relation.columns), types, strict=True)
-            return [(name, kind) for name, kind in columns if 0 < len(name) <= MAX_NAME][:MAX_LISTED]
+            named = zip(map(str, relation.columns), types, strict=True)
+            return [one for one in named if 0 < len(one[0]) <= MAX_NAME][:MAX_LISTED]
     except (OSError, EOFError, ValueError, duckdb.Error) as error:
         if isinstance(failure := ours(error), EngineFailure):
             raise failure from None
