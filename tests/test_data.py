@@ -524,10 +524,12 @@ class TestColumns:
         with pytest.raises(InvalidInputError, match=r"'c19', …$"):
             count_levels(wide, SMOKER)
 
-    def test_a_column_has_no_columns(self) -> None:
-        for data in (["never"], np.array(["never"]), {"never": 1}):
-            with pytest.raises(InvalidInputError, match="one column already"):
-                count_levels(data, SMOKER, column="smoker")
+    def test_one_column_is_found_by_any_name_and_has_no_persons(self) -> None:
+        series = (pl.Series("x", ["never"]), pd.Series(["never"]), pa.array(["never"]))
+        for data in (["never"], np.array(["never"]), {"never": 1}, *series):
+            assert count_levels(data, SMOKER, column="smoker") == (1, 0, 0)
+            with pytest.raises(InvalidInputError, match=r"'id' (is for tables|does not exist)"):
+                count_levels(data, SMOKER, column="smoker", person="id", per_person=1)
 
 
 class TestFiles:

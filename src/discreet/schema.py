@@ -798,7 +798,8 @@ class Schema(Declaration):
         declared = self.column(name, parameter)
         if isinstance(declared, Number):
             return declared.domain(self.missing(name), fine)
-        return replace(self.category(name, parameter).domain, missing=self.missing(name))
+        domain, missing = self.category(name, parameter).domain, self.missing(name)
+        return domain if domain.missing == missing else replace(domain, missing=missing)
 
     def label(self, name: str) -> str:
         """Return the name of a column for readers of a report.

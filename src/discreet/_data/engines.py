@@ -302,8 +302,8 @@ def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
     return replace(tally, blank=int(blank or 0), case=int(near or 0) - int(blank or 0))
 
 
-def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
-    """Return a column or table as a narwhals lazy frame; None for Python values."""
+def as_frame(data: Any, name: str | None = None) -> nw.LazyFrame[Any] | None:
+    """Return a table, or a column under this name, as a narwhals lazy frame; None for Python values."""
     if isinstance(data, str | tuple) and is_database(data):
         from discreet._data.database import open_database
 
@@ -314,7 +314,7 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
 
     try:
         if (arrow := sys.modules.get("pyarrow")) is not None:
-            data = _arrow_in_duckdb(data, arrow)
+            data = _arrow_in_duckdb(data, arrow, name or "value")
         native = nw.from_native(data, allow_series=True, pass_through=True)
     except Exception as error:
         if isinstance(failure := ours(error), EngineFailure):
@@ -326,7 +326,7 @@ def as_frame(data: Any) -> nw.LazyFrame[Any] | None:
             ) from None
         raise InvalidInputError("the table cannot be read; are its column names unique?") from None
     if isinstance(native, nw.Series):
-        native = native.alias("value").to_frame()
+        native = native.alias(name or "value").to_frame()
     if not isinstance(native, nw.DataFrame | nw.LazyFrame):
         return None
     _check_engine(native.implementation)
@@ -365,10 +365,10 @@ def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
     return _lazy(pd.DataFrame(series))
 
 
-def _arrow_in_duckdb(data: Any, arrow: Any) -> Any:
+def _arrow_in_duckdb(data: Any, arrow: Any, name: str) -> Any:
     """Arrow is read in place by DuckDB, which has the window that a bound per person needs."""
     if isinstance(data, arrow.Array | arrow.ChunkedArray):
-        data = {"value": data}
+        data = {name: data}
     elif not isinstance(data, arrow.Table | arrow.RecordBatch):
         return data
     table = arrow.table(data)
@@ -551,7 +551,7 @@ def _has_plain_type(series: Any) -> bool:
 
 def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | None:
     """Count the values of one pandas column by pandas itself; None if codes must be counted."""
-    frame = as_frame(data)
+    frame = as_frame(data, column)
     if frame is None or not frame.implementation.is_pandas_like():
         return None
     series = _decode_dictionary(frame.to_native()[choose(frame.collect_schema().names(), column)])

@@ -395,7 +395,8 @@ def open_columns(
         with opened(data, coders, person) as table:
             yield table
     else:
-        frame = of_columns(data) if columns and isinstance(data, Mapping) else as_frame(data)
+        by_name = columns and isinstance(data, Mapping)
+        frame = of_columns(data) if by_name else as_frame(data, next(iter(coders)))
         yield None if frame is None else as_table(frame, coders, person)
 
 

@@ -24,10 +24,10 @@ Chooser = Callable[[Sequence[str], str | None], str]
 
 
 @contextmanager
-def _open_frame(data: Any) -> Iterator[tuple[Any, Chooser]]:
+def _open_frame(data: Any, name: str | None = None) -> Iterator[tuple[Any, Chooser]]:
     """Yield the open table or files (None for Python values), and the function that selects a column."""
     if not is_files(data):
-        yield as_frame(data), choose
+        yield as_frame(data, name), choose
         return
     files = Files.of(data)
     unknown = no_column if files.ending == ".parquet" else no_field
@@ -70,7 +70,7 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
         if column is None and files.ending != ".parquet":
             raise InvalidInputError("column is missing: give column=NAME")
     counts: dict[str, int] = {}
-    with _open_frame(data) as (frame, chosen):
+    with _open_frame(data, column) as (frame, chosen):
         if frame is None:
             counted = value_counts(data)
         else:

@@ -171,7 +171,7 @@ def clipped_sum(
     grid = Grid(bounds, steps, integers, missing).accepting(not strict)
     with open_columns(data, {column: grid}, person) as table:
         if table is None:
-            bound.check_one_column(column)
+            bound.check_one_column()
             places = [(j, count) for j, count in enumerate(count_values(data, grid)) if count]
             number, first, second = (sum(j**power * count for j, count in places) for power in range(3))
         else:
@@ -236,12 +236,11 @@ class Contribution:
             )
         return coder if self.strict else coder.accepting()
 
-    def check_one_column(self, column: str | None) -> None:
-        for name, value in (("column", column), ("person", self.person)):
-            if value is not None:
-                raise InvalidInputError(
-                    "is for tables and files; these data are one column already", name, value
-                )
+    def check_one_column(self) -> None:
+        if self.person is not None:
+            raise InvalidInputError(
+                "is for tables and files; these data are one column", "person", self.person
+            )
 
     def check_total(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         if self.n is not None and sum(counts) != self.n:
@@ -260,7 +259,7 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
             return count_weighted(pairs, coder, bound.private_size).complete_counts(coder)
     with open_columns(data, {column: coder}, bound.person) as table:
         if table is None:
-            bound.check_one_column(column)
+            bound.check_one_column()
             return count_values(data, coder, bound.private_size)
         cells = counted_cells(table, bound, [""])
     return tuple(cells.get((place,), 0) for place in range(coder.size))

@@ -31,7 +31,7 @@ Value = Callable[[], Ball]
 """A function that encloses a number in (0, 1], more narrowly at a higher working precision."""
 
 _FEW = 24  # up to this many parts of a composition a loop over Python ints is faster than arrays
-_SMALLEST_RATE = Fraction(1, 2**36)  # below, noise may leave 64 bits: then one by one, in Python ints
+_LEAST_RATE_BITS = 36  # below a rate of 2⁻³⁶ noise may leave 64 bits: then one by one, in Python ints
 _LARGEST_SUM = 1 << 62  # of 64-bit integers
 _DIGIT = 1024
 _TAIL = 24  # a table ends where e^{−24} is left; beyond it the distribution begins anew
@@ -49,13 +49,13 @@ def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
 
     For rates below 2⁻³⁶, where 64 bits may not hold it, the array has Python ints.
     """
-    if rate < _SMALLEST_RATE:
-        ratio = rate.numerator, rate.denominator
-        return np.array([one_geometric(*ratio, source) for _ in range(k)], dtype=object)
-    if rate * _DIGIT >= 8:
-        table, jump = _tail_table(rate), ceil(_TAIL / rate)
+    p, q = rate.numerator, rate.denominator
+    if p << _LEAST_RATE_BITS < q:
+        return np.array([one_geometric(p, q, source) for _ in range(k)], dtype=object)
+    if p * _DIGIT >= 8 * q:
+        table = _tail_table(rate)
         drawn = table.draw(k, source)
-        again = np.flatnonzero(drawn == jump)
+        again = (drawn == len(table.ascending)).nonzero()[0]
         if len(again):  # no memory: what lies beyond the table has the same distribution, moved
             drawn[again] += geometric(len(again), rate, source)
         return drawn
@@ -184,9 +184,9 @@ class _Table:
 
     def draw(self, count: int, source: Source) -> IntArray:
         size, drawn = len(self.ascending), words(source, count)
-        at = np.searchsorted(self.ascending, drawn, side="right")
+        at = self.ascending.searchsorted(drawn, side="right")
         result = size - at
-        same = np.flatnonzero((at > 0) & (self.ascending[at - 1] == drawn))
+        same = ((at > 0) & (self.ascending[at - 1] == drawn)).nonzero()[0]
         for i in same:  # the word is that of tail s_{size − at + 1}: continue both
             result[i] += Uniform(source, int(drawn[i])).below(self.tail(int(result[i]) + 1))
         return result

@@ -42,9 +42,10 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
     if name == "ehdl" and "calibration" in options:
         name = "ehdl-calibrated"  # another mechanism, which is private, under a name of its own
     cls: type[Mechanism] = MECHANISMS[name]
-    accepted = {field.name for field in fields(cls) if field.init}
+    known = cls.__dataclass_fields__
     for option in options:
-        if option not in accepted:
+        if option not in known or not known[option].init:
+            accepted = {field.name for field in fields(cls) if field.init}
             usual = [key for key in ("prior", "n", "epsilon") if key in accepted]
             extra = sorted(accepted - set(usual))
             raise InvalidInputError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from discreet._data import is_database, of_columns
 from discreet._data import source_label as source_label
 from discreet._data.files import is_files
-from discreet._declarations import as_epsilon
 from discreet._documents.answer import Answer, load_answer
 from discreet._text import amount
 from discreet.errors import DataError, InvalidInputError, PrivacyWarning, warn
@@ -49,7 +47,7 @@ def acknowledge_large_delta() -> Iterator[None]:
 
 def cautions(question: Question, request: Request) -> tuple[str, ...]:
     """Return warnings for the curator that follow from the question and the schema alone."""
-    if question.epsilon is None or (epsilon := as_epsilon(question.epsilon)) <= LARGE_EPSILON:
+    if question.epsilon is None or (epsilon := question.exact_epsilon) <= LARGE_EPSILON:
         return request.cautions
     large = amount(epsilon)
     return (
@@ -78,9 +76,7 @@ class BoundQuestion:
     @cached_property
     def request(self) -> Request:
         """The question under the schema, checked."""
-        alone = len(self.schema.columns) == 1 and _is_one_column(self.data)
-        nameless = alone and not _is_list(self.data)
-        return self.question.request(replace(self.schema, nameless=True) if nameless else self.schema)
+        return self.question.request(self.schema)
 
     @cached_property
     def _statistic(self) -> Any:
@@ -96,10 +92,13 @@ class BoundQuestion:
     @cached_property
     def _records(self) -> Any:
         """The data; a mapping of columns becomes a table of objects."""
-        if isinstance(self.data, Mapping) and not _is_one_column(self.data):
+        mapping = isinstance(self.data, Mapping)  # of columns, or of counts by value
+        if mapping and any(hasattr(value, "__len__") for value in self.data.values()):
             return of_columns(self.data)
-        if _is_list(self.data) and len(self.schema.columns) == 1 and not self.schema.nameless:
-            return of_columns({self.schema.only(): self.data})
+        if len(self.schema.columns) > 1 and (mapping or _is_one_column(self.data)):
+            raise InvalidInputError(
+                "these data are one column, and the schema declares several: give a table, or a schema of one"
+            )
         return self.data
 
     def put_to(self, data: Any) -> BoundQuestion:
@@ -160,28 +159,18 @@ class BoundQuestion:
         return answer.with_receipt(receipt).with_labels(self.schema.columns)
 
 
-def _is_list(data: Any) -> bool:
-    """Return whether the data are values in a list or array, not a list of paths or a database table."""
-    is_list = isinstance(data, list | tuple) and not is_files(data)
-    if isinstance(data, tuple) and is_database(data):
-        return False
-    return is_list or (hasattr(data, "__array_interface__") and data.ndim == 1)
-
-
 def _is_one_column(data: Any) -> bool:
-    """Return whether the data are one column without a table: values, a series, or counts by value."""
-    if isinstance(data, Mapping):
-        return not any(hasattr(value, "__len__") for value in data.values())
-    if _is_list(data) or isinstance(data, Iterator):
-        return True
+    """Return whether the data are one column without a table: values, or a series."""
+    if isinstance(data, list | tuple):
+        return not (is_files(data) or is_database(data))
     series = (hasattr(data, "dtype") or hasattr(data, "to_pylist")) and getattr(data, "ndim", 1) == 1
-    return series and not hasattr(data, "columns")  # Arrow's tables have both
+    return isinstance(data, Iterator) or (series and not hasattr(data, "columns"))  # Arrow's tables have both
 
 
 def check_delta(guarantee: Guarantee, n: Any) -> None:
     """Refuse δ above 1/1000, and δ ≥ 1/n for a public n, unless it is acknowledged."""
     delta = guarantee.exact_delta
-    if not guarantee.is_private or _large_delta_allowed.get():
+    if not (delta and guarantee.is_private) or _large_delta_allowed.get():
         return
     hint = "a larger one has to be acknowledged (acknowledge_large_delta)"
     if isinstance(n, int) and n and delta * n >= 1:

@@ -83,7 +83,7 @@ class CountRequest(Request):
     @cached_property
     def exact_prior(self) -> tuple[float, ...]:
         """The parameters of the Dirichlet prior."""
-        return as_prior(1.0 if self.prior is None else self.prior, self.k)
+        return (1.0,) * self.k if self.prior is None else as_prior(self.prior, self.k)
 
     @property
     def strength(self) -> LogUniform | None:

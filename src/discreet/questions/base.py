@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from discreet._declarations import as_epsilon
@@ -130,7 +131,7 @@ class Question(Declaration, ABC):
         """Whether the question cannot be asked without δ."""
         return False
 
-    @property
+    @cached_property
     def exact_epsilon(self) -> Fraction:
         """The privacy budget as an exact fraction."""
         return as_epsilon(self.epsilon)
