@@ -1,12 +1,14 @@
 """Do intervals of quantiles hold? And are they nearer to the truth than the exponential mechanism's?
 
 Records are drawn from a distribution, counted in bins, lattice noise is added by its distribution from a
-seed, and the nine deciles are asked for. The prior of the tree was chosen on the distributions of ``--set
-tried``; those of ``--set judged`` were looked at afterwards. ``--joint`` compares with JointExp (Gillenwater,
-Joseph and Kulesza 2021), written here from the paper, on the same records: root mean squared errors against
-the deciles of the distribution.
+seed, and the nine deciles are asked for, or ``--probs``. The prior of the tree was chosen on the
+distributions of ``--set tried``, and on others like those that ``--set drawn`` draws, a distribution and a
+number of bins for each repetition. Its seed and the distributions of ``--set judged`` were looked at
+afterwards. ``--joint`` compares with JointExp (Gillenwater, Joseph and Kulesza 2021), written here from the
+paper, on the same records: root mean squared errors against the deciles of the distribution.
 
     python benchmarks/quantiles.py --set judged --repetitions 200
+    python benchmarks/quantiles.py --set drawn --probs 0.05,0.1,0.5,0.9,0.95 --records 1000 --epsilon 0.3
     python benchmarks/quantiles.py --joint --repetitions 200
 """
 
@@ -15,8 +17,9 @@ from __future__ import annotations
 import argparse
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
@@ -26,20 +29,25 @@ from discreet._numerics.noises import DiscreteLaplace, LatticeNoise
 
 Rng = np.random.Generator
 DECILES = np.arange(1, 10) / 10
+DRAWN = 20261122
+"""The seed of distributions that are drawn."""
 LEVEL = 0.9
 
 
 @dataclass(frozen=True)
 class Population:
-    """A distribution on a declared range, and the quantiles asked for: ``deciles`` at ``probs``."""
+    """A distribution on a declared range: records of it, and its quantiles at probabilities.
+
+    ``beside`` is the share of the records that it leaves out: probabilities are those of all of them.
+    """
 
     draw: Callable[[Rng, int], np.ndarray]
-    deciles: np.ndarray
+    point: Callable[[np.ndarray], np.ndarray]
     low: float
     high: float
     atoms: tuple[float, ...] = field(default=())
     whole: bool = False
-    probs: np.ndarray = field(default_factory=lambda: DECILES)
+    beside: float = 0.0
 
     def bins(self, number: int) -> Bins:
         """So many equal ones."""
@@ -51,31 +59,42 @@ def continuous(distribution: object, low: float, high: float) -> Population:
     draw, point = distribution.rvs, distribution.ppf  # type: ignore[attr-defined]
     return Population(
         lambda rng, n: np.asarray(np.clip(draw(n, random_state=rng), low, high)),
-        np.clip(point(DECILES), low, high),
+        lambda probs: np.clip(point(probs), low, high),
         low,
         high,
     )
 
 
-def two_humps(low: float, high: float) -> Population:
-    parts, weight = (stats.norm(0.25, 0.06), stats.norm(0.7, 0.1)), (0.4, 0.6)
+def two_humps(
+    low: float,
+    high: float,
+    parts: Sequence[Any] = (stats.norm(0.25, 0.06), stats.norm(0.7, 0.1)),
+    share: float = 0.4,
+) -> Population:
+    """The first of two distributions with a probability, and otherwise the second."""
 
     def draw(rng: Rng, n: int) -> np.ndarray:
-        first = rng.random(n) < weight[0]
+        first = rng.random(n) < share
         values = np.where(first, *(part.rvs(n, random_state=rng) for part in parts))
         return np.asarray(np.clip(values, low, high))
 
-    def below(x: float) -> float:
-        return float(sum(w * part.cdf(x) for w, part in zip(weight, parts, strict=True)))
+    def excess(x: float, p: float) -> float:
+        return float(share * parts[0].cdf(x) + (1 - share) * parts[1].cdf(x) - p)
 
-    points = np.array([optimize.brentq(lambda x, p=p: below(x) - p, -1, 2) for p in DECILES])
-    return Population(draw, points, low, high)
+    def point(probs: np.ndarray) -> np.ndarray:
+        return np.asarray(np.clip([optimize.brentq(excess, -9, 9, (p,)) for p in probs], low, high))
+
+    return Population(draw, point, low, high)
 
 
 def discrete(values: np.ndarray, chance: np.ndarray, **options: object) -> Population:
     chance = chance / chance.sum()
-    points = values[np.searchsorted(np.cumsum(chance), DECILES - 1e-12)]
-    return Population(lambda rng, n: rng.choice(values, n, p=chance), points, 0.0, 120.0, **options)  # type: ignore[arg-type]
+    below = np.cumsum(chance)
+
+    def point(probs: np.ndarray) -> np.ndarray:
+        return np.asarray(values[np.searchsorted(below, probs - 1e-12)])
+
+    return Population(lambda rng, n: rng.choice(values, n, p=chance), point, 0.0, 120.0, **options)  # type: ignore[arg-type]
 
 
 def ages(heaped: float) -> tuple[np.ndarray, np.ndarray]:
@@ -93,8 +112,10 @@ def with_zeros() -> Population:
     def draw(rng: Rng, n: int) -> np.ndarray:
         return np.where(rng.random(n) < 0.25, 0.0, np.clip(distribution.rvs(n, random_state=rng), 0, 200))
 
-    points = np.array([0.0 if p <= 0.25 else distribution.ppf((p - 0.25) / 0.75) for p in DECILES])
-    return Population(draw, points, 0.0, 200.0, atoms=(0.0,))
+    def point(probs: np.ndarray) -> np.ndarray:
+        return np.where(probs <= 0.25, 0.0, distribution.ppf(np.maximum(probs - 0.25, 1e-12) / 0.75))
+
+    return Population(draw, point, 0.0, 200.0, atoms=(0.0,))
 
 
 def without_zeros() -> Population:
@@ -104,7 +125,33 @@ def without_zeros() -> Population:
     def draw(rng: Rng, n: int) -> np.ndarray:
         return np.asarray(np.clip(distribution.rvs(3 * n // 4, random_state=rng), 0, 200))
 
-    return Population(draw, zeros.deciles[2:], 0.0, 200.0, probs=(DECILES[2:] - 0.25) / 0.75)
+    return Population(draw, zeros.point, 0.0, 200.0, beside=0.25)
+
+
+def drawn(rng: Rng) -> tuple[Population, int]:
+    """A distribution on [0, 1] and a number of bins, both at random."""
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    number = int(rng.choice([40, 100, 200]))
+    kinds = ("normal", "lognormal", "gamma", "beta", "exponential", "uniform", "cut", "t", "two humps")
+    kind = str(rng.choice(kinds))
+    if kind == "two humps":
+        parts = [stats.norm(rng.uniform(0.15, 0.85), rng.uniform(0.03, 0.15)) for _ in range(2)]
+        return two_humps(0, 1, parts, rng.uniform(0.2, 0.8)), number
+    start, shape, middle, wide = rng.uniform(0, 0.4), rng.uniform(1, 6), rng.uniform(0, 1), between(0.15, 0.4)
+    found = {
+        "normal": stats.norm(rng.uniform(0.2, 0.8), between(0.03, 0.2)),
+        "lognormal": stats.lognorm(rng.uniform(0.3, 1), scale=between(0.05, 0.3)),
+        "gamma": stats.gamma(shape, scale=rng.uniform(0.3, 1) / stats.gamma(shape).ppf(0.99)),
+        "beta": stats.beta(between(1, 20), between(1, 20)),
+        "exponential": stats.truncexpon(b=2 * shape, scale=1 / (2 * shape)),
+        "uniform": stats.uniform(start, rng.uniform(0.4, 1) * (1 - start)),
+        "cut": stats.truncnorm(-middle / wide, (1 - middle) / wide, loc=middle, scale=wide),
+        "t": stats.t(4, rng.uniform(0.3, 0.7), between(0.02, 0.1)),
+    }[kind]
+    return continuous(found, 0, 1), number
 
 
 TRIED = {
@@ -147,18 +194,27 @@ def answer(
 
 
 def coverage(
-    name: str, case: tuple[Population, int], n: int, epsilon: float, repetitions: int, hidden: bool = False
+    name: str,
+    case: tuple[Population, int] | None,
+    n: int,
+    epsilon: float,
+    repetitions: int,
+    hidden: bool = False,
+    probs: np.ndarray = DECILES,
 ) -> str:
-    """One line: coverage of all deciles together, of the worst of them, errors and widths."""
-    population, number = case
+    """One line: coverage of all quantiles together, of each, errors and widths; ``case`` None draws them."""
     rng = np.random.default_rng([zlib.crc32(name.encode()), n, round(100 * epsilon)])
     held, errors, widths, start = [], [], [], time.process_time()
-    for _ in range(repetitions):
+    for repetition in range(repetitions):
+        population, number = case or drawn(np.random.default_rng([DRAWN, repetition]))
+        asked = probs[probs > population.beside]
         found = answer(population, number, population.draw(rng, n), epsilon, rng, hidden)
-        draws = found.quantiles(population.probs).draws(1000, int(rng.integers(2**31)))
+        among = (asked - population.beside) / (1 - population.beside)
+        draws = found.quantiles(among).draws(1000, int(rng.integers(2**31)))
         low, high = np.quantile(draws, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), axis=0, method="inverted_cdf")
-        held.append((low <= population.deciles) & (population.deciles <= high))
-        errors.append(draws.mean(axis=0) - population.deciles)
+        points = population.point(asked)
+        held.append((low <= points) & (points <= high))
+        errors.append(draws.mean(axis=0) - points)
         widths.append(high - low)
     each = np.mean(held, axis=0)
     seconds = (time.process_time() - start) / repetitions
@@ -168,7 +224,7 @@ def coverage(
     return f"{start_of_line}  {shown}{error:10.4f}{np.mean(widths):10.4f}{seconds:7.2f}"
 
 
-HEADER = f"{'distribution and bins':28}{'n':>7}{'ε':>6}{'held':>8}  {'of each decile, in %':35}"
+HEADER = f"{'distribution and bins':28}{'n':>7}{'ε':>6}{'held':>8}  {'of each quantile, in %':35}"
 HEADER += f"{'RMSE':>10}{'width':>10}{'s':>7}"
 
 
@@ -222,7 +278,8 @@ def against_joint_exp(name: str, case: tuple[Population, int], repetitions: int)
         found = answer(population, number, values, 1.0, rng)
         ours.append(found.quantiles(DECILES).draws(1000, int(rng.integers(2**31))).mean(axis=0))
         theirs.append(joint_exp(values, DECILES, population.low, population.high, 1.0, rng))
-    error = [float(np.sqrt(np.mean((np.array(v) - population.deciles) ** 2))) for v in (ours, theirs)]
+    points = population.point(DECILES)
+    error = [float(np.sqrt(np.mean((np.array(v) - points) ** 2))) for v in (ours, theirs)]
     return f"{name:28}{error[0]:10.4f}{error[1]:10.4f}{error[1] / error[0]:8.2f}"
 
 
@@ -231,17 +288,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--set", choices=("tried", "judged"), default="judged")
+    parser.add_argument("--set", choices=("tried", "drawn", "judged"), default="judged")
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--records", default="300,1000,10000")
     parser.add_argument("--epsilon", default="0.3,1")
+    parser.add_argument("--probs", type=lambda text: np.array(text.split(","), float), default=DECILES)
     parser.add_argument("--only", default="", help="part of a name")
     parser.add_argument(
         "--hidden", action="store_true", help="add-remove, with the number of records private"
     )
     parser.add_argument("--joint", action="store_true", help="compare with JointExp")
     options = parser.parse_args()
-    cases = {k: v for k, v in (TRIED if options.set == "tried" else JUDGED).items() if options.only in k}
+    sets: dict[str, dict[str, Any]] = {
+        "tried": TRIED,
+        "drawn": {"drawn at random": None},
+        "judged": JUDGED,
+    }
+    cases = {k: v for k, v in sets[options.set].items() if options.only in k}
     if options.joint:
         print(f"{'distribution and bins':28}{'here':>10}{'JointExp':>10}{'ratio':>8}")
         for name, case in cases.items():
@@ -251,7 +314,8 @@ def main() -> None:
     for n in map(int, options.records.split(",")):
         for epsilon in map(float, options.epsilon.split(",")):
             for name, case in cases.items():
-                print(coverage(name, case, n, epsilon, options.repetitions, options.hidden), flush=True)
+                about = name, case, n, epsilon, options.repetitions, options.hidden, options.probs
+                print(coverage(*about), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln
 import shorthand
 from discreet._inference import polya_tree, quantiles
 from discreet._inference.add_remove import LogUniform
-from discreet._inference.polya_tree import END_STEPS, SMOOTH, Message, PolyaTree, Together
+from discreet._inference.polya_tree import END_STEPS, SMOOTH, STEPS, Message, PolyaTree, Together
 from discreet._inference.quantiles import BinnedDistribution, Bins
 from discreet._numerics.noises import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 from discreet.answers.release import Release
@@ -56,6 +56,24 @@ def test_messages_are_those_of_a_sum_over_all_counts() -> None:
             for x in counts_of_sum(total)
         ]
         assert tree.message.log[total - tree.message.first] == pytest.approx(math.log(sum(weight)), abs=1e-9)
+
+
+def test_halves_inside_grow_smooth_and_those_at_the_ends_need_not() -> None:
+    """Known counts of six cells, 0 | 1 2 and 3 | 4 5: their probability by listing the smoothness of nodes."""
+    x = (1, 4, 2, 0, 3, 5)
+
+    def chances(y: tuple[int, ...], pair: np.ndarray) -> np.ndarray:
+        """Of three cells, for each smoothness of the node above: y₀ | y₁ y₂."""
+        inner = np.array([beta_binomial(y[1], y[2], a, a) for a in SMOOTH])
+        outer = np.array([beta_binomial(y[0], y[1] + y[2], 2 * a / 3, 4 * a / 3) for a in SMOOTH])
+        return np.asarray(END_STEPS @ (outer * (pair @ inner)))
+
+    top = np.array([beta_binomial(sum(x[:3]), sum(x[3:]), a, a) for a in SMOOTH])
+    expected = TOP @ (top * chances(x[:3], STEPS) * chances(x[3:], END_STEPS))
+    tree = PolyaTree([Message(count, np.zeros(1)) for count in x], np.array(x, float), 1, 20)
+    assert (tree.message.first, tree.message.log) == (sum(x), pytest.approx(math.log(expected)))
+    assert STEPS.sum(axis=1) == pytest.approx(np.ones(9))
+    assert END_STEPS.sum(axis=1) == pytest.approx(np.ones(9))
 
 
 def test_draws_have_the_mean_of_a_sum_over_all_counts() -> None:
