@@ -138,7 +138,7 @@ QUARTILES = (0.25, 0.5, 0.75)
 def binned(rng: Rng, depth: int, n: int, epsilon: float, hidden: bool) -> Found:
     """Quartiles of a distribution from the tree's prior, counted in 2^depth bins; some have no value."""
     bins = Bins(tuple(np.linspace(0, 1, 2**depth + 1)))
-    distributions = [_from_tree(rng, depth) for _ in range(2)]
+    distributions = [_from_tree(rng, depth, END_STEPS) for _ in range(2)]
     truth, other = (
         np.interp(QUARTILES, distribution, np.linspace(0, 1, len(distribution)))
         for distribution in distributions
@@ -162,7 +162,7 @@ def survival(rng: Rng, depth: int, n: int, epsilon: float) -> Found:
     bins, places = Bins(tuple(np.linspace(0, 1, 2**depth + 1))), [0, 2 ** (depth - 1), 2**depth - 2]
     truths = []
     for _ in range(2):
-        cells = np.stack([np.diff(_from_tree(rng, depth)[::16]) for _ in range(2)], axis=1)
+        cells = np.stack([np.diff(_from_tree(rng, depth, STEPS)[::16]) for _ in range(2)], axis=1)
         cells *= (share := rng.random(), 1 - share)
         truths.append(cells)
     noise = noises.LatticeNoise(2 / epsilon)
@@ -175,12 +175,12 @@ def survival(rng: Rng, depth: int, n: int, epsilon: float) -> Found:
     return found.draws(DRAWS, int(rng.integers(2**31))).curves[:, 0, places], truth, other
 
 
-def _from_tree(rng: Rng, depth: int) -> np.ndarray:
+def _from_tree(rng: Rng, depth: int, ends: np.ndarray) -> np.ndarray:
     """Cumulative shares of 2^depth cells in sixteen parts each."""
     state, share = rng.integers(3, size=1), np.ones(1)  # the three smallest at the top
     for level in range(depth):
         if level:
-            steps = [END_STEPS, *[STEPS] * (2**level - 2), END_STEPS]
+            steps = [ends, *[STEPS] * (2**level - 2), ends]
             pairs = zip(steps, np.repeat(state, 2), strict=True)
             state = np.array([rng.choice(len(SMOOTH), p=step[s]) for step, s in pairs])
         part = rng.beta(SMOOTH[state], SMOOTH[state])

@@ -40,7 +40,7 @@ def chance_of_three(x: tuple[int, int, int]) -> float:
 def three(most: int = 12) -> tuple[PolyaTree, list[np.ndarray]]:
     rng = np.random.default_rng(4)
     logs = [rng.normal(0, 2, most + 1) for _ in range(3)]
-    return PolyaTree([Message(0, log) for log in logs], np.full(3, 2.0), 1, most), logs
+    return PolyaTree([Message(0, log) for log in logs], np.full(3, 2.0), 1, most, True), logs
 
 
 def counts_of_sum(total: int) -> list[tuple[int, int, int]]:
@@ -59,7 +59,7 @@ def test_messages_are_those_of_a_sum_over_all_counts() -> None:
 
 
 def test_halves_inside_grow_smooth_and_those_at_the_ends_need_not() -> None:
-    """Known counts of six cells, 0 | 1 2 and 3 | 4 5: their probability by listing the smoothness of nodes."""
+    """Known counts of six cells, 0 | 1 2 and 3 | 4 5: their probability, by listing the nodes' smoothness."""
     x = (1, 4, 2, 0, 3, 5)
 
     def chances(y: tuple[int, ...], pair: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def test_halves_inside_grow_smooth_and_those_at_the_ends_need_not() -> None:
 
     top = np.array([beta_binomial(sum(x[:3]), sum(x[3:]), a, a) for a in SMOOTH])
     expected = TOP @ (top * chances(x[:3], STEPS) * chances(x[3:], END_STEPS))
-    tree = PolyaTree([Message(count, np.zeros(1)) for count in x], np.array(x, float), 1, 20)
+    tree = PolyaTree([Message(count, np.zeros(1)) for count in x], np.array(x, float), 1, 20, True)
     assert (tree.message.first, tree.message.log) == (sum(x), pytest.approx(math.log(expected)))
     assert STEPS.sum(axis=1) == pytest.approx(np.ones(9))
     assert END_STEPS.sum(axis=1) == pytest.approx(np.ones(9))
@@ -100,7 +100,7 @@ def test_a_tilt_and_left_out_ends_change_nothing() -> None:
     """The same messages whatever counts are expected, also far from them."""
     _, logs = three()
     cells = [Message(0, log) for log in logs]
-    near, far = (PolyaTree(cells, np.full(3, v), 1, 12).message for v in (0.01, 400.0))
+    near, far = (PolyaTree(cells, np.full(3, v), 1, 12, True).message for v in (0.01, 400.0))
     assert near.first == far.first == 0
     np.testing.assert_allclose(near.log, far.log, atol=1e-9)
     wide = Message(3, np.array([-90.0, -1.0, 0.0, -90.0])).trim()
@@ -346,7 +346,7 @@ def test_bins_grow_in_number_with_what_can_be_told() -> None:
 def test_side_by_side_trees_share_uniformly() -> None:
     """Nothing published: each of three trees has a third, with the deviation of a uniform distribution on
     them."""
-    flat = PolyaTree([Message(0, np.zeros(7))], np.ones(1), 1, 6)
+    flat = PolyaTree([Message(0, np.zeros(7))], np.ones(1), 1, 6, True)
     drawn = Together([flat] * 3, 1, 6, 6, np.zeros(0)).draw(20_000, np.random.default_rng(5))
     shares = np.stack([share for share, _, _ in drawn])
     assert shares.mean(axis=1) == pytest.approx(np.full(3, 1 / 3), abs=0.01)

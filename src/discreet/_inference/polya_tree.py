@@ -51,8 +51,7 @@ def _steps(stay: float, grow: float) -> FloatArray:
 
 
 STEPS, END_STEPS = _steps(0.3, 0.7), _steps(0.5, 0.25)
-"""Of halves inside, and of those that begin or end the range."""
-_STEPS_BY_ENDS = (STEPS, END_STEPS, _TOP_PROBABILITIES[None])
+"""Of halves inside, and of those that begin or end a range towards whose ends the density may vanish."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,14 +172,15 @@ class PolyaTree:
     """The shares of cells within a tree, given the likelihood of each cell's count.
 
     ``near`` is roughly how many records each cell holds, ``most`` the largest possible count. Messages are at
-    multiples of ``unit`` records.
+    multiples of ``unit`` records. ``fades`` says that the density may vanish towards the ends of the range.
     """
 
-    def __init__(self, cells: Sequence[Message], near: FloatArray, unit: int, most: int) -> None:
+    def __init__(self, cells: Sequence[Message], near: FloatArray, unit: int, most: int, fades: bool) -> None:
         self.k, self.unit = len(cells), unit
         self.splits: list[_Split] = []
         messages: list[Message] = []
         total = np.concatenate([[0.0], np.cumsum(near)])
+        steps = STEPS, END_STEPS if fades else STEPS, _TOP_PROBABILITIES[None]
 
         def _build(low: int, high: int) -> tuple[int, Message]:
             """Return the message of a range of cells and its position; below 0 for a single cell."""
@@ -188,13 +188,13 @@ class PolyaTree:
                 return -1 - low, cells[low].trim()
             middle = (low + high) // 2
             halves = _build(low, middle), _build(middle, high)
-            ends = (low == 0) + (high == self.k)
-            split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle), _STEPS_BY_ENDS[ends])
+            chances = steps[(low == 0) + (high == self.k)]
+            split = _Split((halves[0][0], halves[1][0]), (middle - low, high - middle), chances)
             expected = min(max(float(total[high] - total[low]), 1.0), float(unit * most))
             message = split.gather([half[1] for half in halves], expected, unit, most)
             self.splits.append(split)
             largest = np.maximum(message.log.max(axis=0), -1e300)
-            mixed = largest + log_of(split.steps @ np.exp(message.log - largest))
+            mixed = largest + log_of(chances @ np.exp(message.log - largest))
             messages.append(Message(message.first, mixed).trim())
             return len(self.splits) - 1, messages[-1]
 

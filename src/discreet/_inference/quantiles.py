@@ -149,7 +149,12 @@ class Bins:
 
 
 def trees_together(
-    z: FloatArray, groups: Sequence[range], noise: Noise, n: int | None, total_prior: LogUniform | None
+    z: FloatArray,
+    groups: Sequence[range],
+    noise: Noise,
+    n: int | None,
+    total_prior: LogUniform | None,
+    fades: bool,
 ) -> Together:
     """Return the posterior of the shares of cells, given noisy counts: a tree for each group of cells."""
     if noise.together and n is None:
@@ -169,9 +174,8 @@ def trees_together(
         x = np.arange(first, last + 1)
         log = noise.log_prob(np.array(value), unit * x.astype(np.float64), np.array(scale))
         messages.append(Message(first, log - log.max()))
-    trees = [
-        PolyaTree([messages[i] for i in group], z[group.start : group.stop], unit, most) for group in groups
-    ]
+    pairs = [(messages[group.start : group.stop], z[group.start : group.stop]) for group in groups]
+    trees = [PolyaTree(cells, near, unit, most, fades) for cells, near in pairs]
     prior = total_prior or Matching(*TOTALS, variance=float(np.sum(variance)))
     log_total = np.zeros(0) if n is not None else _log_number(prior, unit, most)
     return Together(trees, unit, most, n, log_total)
@@ -217,7 +221,7 @@ class BinnedDistribution:
         ends = np.cumsum([0, len(bins.intervals), len(bins.atoms)]).tolist()
         groups = [range(*pair) for pair in pairwise(ends) if pair[0] < pair[1]]
         groups += [range(i, i + 1) for i in range(len(bins), len(z))]
-        self._distribution = trees_together(z, groups, noise, n, total_prior)
+        self._distribution = trees_together(z, groups, noise, n, total_prior, True)
         self._placed = len(groups) - len(apart)
         self._drawn: dict[tuple[int, int | None], _Draws] = {}
 

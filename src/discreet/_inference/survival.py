@@ -56,13 +56,14 @@ class SurvivalPosterior:
     ) -> None:
         cells = np.asarray(counts, dtype=np.float64)
         self.bins, (groups, k, _) = bins, cells.shape
-        # Events and censored records of a group are neighbours in time, so each has a tree of its own.
+        # Events and censored records of a group are neighbours in time, so each has a tree of its own. Both
+        # may begin and end abruptly, with entry and with the study.
         z = np.append(cells.transpose(0, 2, 1).ravel(), np.asarray(apart, dtype=np.float64))
         ranges = [range(k * i, k * (i + 1)) for i in range(2 * groups)]
         ranges += [range(i, i + 1) for i in range(2 * groups * k, len(z))]
         self.groups = groups
         self._cells, self._noise, self._n = cells, noise, n
-        self._distribution = trees_together(z, ranges, noise, n, total_prior)
+        self._distribution = trees_together(z, ranges, noise, n, total_prior, False)
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> SurvivalDraws:
         """Draw the curves of all groups together."""
