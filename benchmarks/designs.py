@@ -7,6 +7,7 @@
     python benchmarks/designs.py table part-*.json
     python benchmarks/designs.py prior --fits 150                            # coefficients from their prior
     python benchmarks/designs.py robust --fits 200                           # errors that spread unevenly
+    python benchmarks/designs.py terms --fits 40                             # squares, splines, products
 
 A design is a formula of one to three blocks of columns (normal, uniform, skewed, heavy-tailed, with narrow
 data in wide bounds, polynomials, splines, levels of which some are rare, their interactions, correlated and
@@ -488,6 +489,27 @@ def prior(options: argparse.Namespace) -> None:
         print(row, flush=True)
 
 
+TERMS = ("x + I(x**2)", "bs(x, knots=[20], degree=3)", "C(a) * C(b)")
+
+
+def terms(options: argparse.Namespace) -> None:
+    """A square, a cubic spline of four columns, levels times levels: coefficients anew for every fit."""
+    print(f"| formula | {' | '.join(HEADER)} |")
+    print("| --- " * (len(HEADER) + 1) + "|")
+    numeric = {"distribution": "hump", "low": 0.0, "high": 40.0}
+    shares = {"a": [0.5, 0.3, 0.2], "b": [0.6, 0.4]}
+    levels = {name: tuple("uvw"[: len(each)]) for name, each in shares.items()}
+    coded = {name: {"distribution": "levels", "shares": each} for name, each in shares.items()}
+    for formula, family, epsilon in product(TERMS, options.family, options.epsilon):
+        own = ({}, levels, coded) if "C(" in formula else ({"x": (0.0, 40.0)}, {}, {"x": numeric})
+        found = []
+        for fit in range(options.fits):
+            population = Population(RandomDesign(fit, family, options.n, "none", [], [formula], *own, fit))
+            seed = [options.seed, fit, round(10 * epsilon)]
+            found.append(fitted(population, population.asked(epsilon), epsilon, seed))
+        print(f"| `{formula}` {_row(family, epsilon, found)}", flush=True)
+
+
 UNEVEN = ("ends", "fan", "skewed", "levels")
 """Errors spread more at both ends of a column, at one of them, in the tail of a skewed one, in a level."""
 
@@ -604,6 +626,13 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--family", nargs="+", default=FAMILIES)
     one.set_defaults(run=prior)
+    one = commands.add_parser("terms")
+    one.add_argument("--fits", type=int, default=40)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--family", nargs="+", default=FAMILIES)
+    one.add_argument("--n", type=int, default=5_000)
+    one.add_argument("--epsilon", nargs="+", type=float, default=[1.0, 10.0])
+    one.set_defaults(run=terms)
     one = commands.add_parser("robust")
     one.add_argument("--fits", type=int, default=200)
     one.add_argument("--seed", type=int, default=0)
