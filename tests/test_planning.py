@@ -60,7 +60,7 @@ def test_epsilon_and_n_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "a plan needs epsilon, or within"),
+        ({}, "a plan needs epsilon, or the wanted half-width within"),
         ({"within": 0.001}, "cannot be reached with n=2000"),
         ({"within": 0.02, "epsilon": 1}, "give two of n, epsilon and within"),
         ({"epsilon": 1, "guess": {"typcal": 0.2}}, "did you mean 'typical'"),
