@@ -157,7 +157,7 @@ def test_a_composition_too_long_to_be_convolved_has_a_bound() -> None:
 
 def test_the_unit_is_in_words_and_documents() -> None:
     assert str(PATIENT) == "ε = 0.5 (replace-person, unit 'patient')"
-    assert "who has the same 'patient'" in PATIENT.meaning()
+    assert "identified by 'patient'" in PATIENT.meaning()
     assert "given the public group" in WITHIN.meaning()
     assert "unit" not in HALF.to_dict()
     for guarantee in (HALF, PATIENT, WITHIN, PATIENT.within_group("groups are public")):

@@ -340,7 +340,7 @@ class TestUnits:
     ) -> None:
         ledger.create("people", epsilon=2, relation="replace-person")
         ledger.spend("people", Guarantee(Fraction(1, 2), Relation.REPLACE_PERSON), lambda: "", plan=PLAN)
-        with pytest.warns(PrivacyWarning, match="taken to be for the unit 'patient'"):
+        with pytest.warns(PrivacyWarning, match="assumed to be for the unit 'patient'"):
             ledger.spend("people", HALF.for_unit("patient"), lambda: "", plan=PLAN)
         ledger.spend("people", HALF.for_unit("patient"), lambda: "", plan=PLAN)
         ledger.verify()
@@ -646,7 +646,7 @@ class TestChain:
             ({1: {"spent": tenth}}, "has spent something"),
             (
                 {5: {"spent": Budget(Fraction(3)), "charged": Budget(Fraction(3)) - good[3].spent}},
-                "above the cap",
+                "exceeds the cap",
             ),
             ({3: {"sequence": 7}}, "the row is missing"),
         ):

@@ -267,7 +267,7 @@ def _as_truth(level: Any) -> bool | None:
 
 
 def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
-    """Return the privacy budget as an exact rational; a float means the decimal number that it prints as."""
+    """Return the privacy budget as an exact rational; a float means its printed decimal: 0.1 is 1/10."""
     if value is None:
         raise InvalidInputError("is missing: give the privacy budget, such as 0.5", name)
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal | str):
@@ -390,10 +390,16 @@ def people_assumption(at_most: int, unit: str | None = None) -> str:
 
     :func:`people_bound` reads the number back.
     """
-    who = "people have a key" if unit is None else f"a person is who has the same {unit!r}"
+    who = "people have a key" if unit is None else f"{_IDENTIFIED}{unit!r}"
     return who + (_ONE_EACH if at_most == 1 else _SEVERAL_EACH.format(at_most))
 
 
+def in_present_words(assumptions: Iterable[str]) -> list[str]:
+    """Return assumptions as they are written now; 0.1 and 0.2 wrote who is a person in other words."""
+    return [text.replace("a person is who has the same ", _IDENTIFIED) for text in assumptions]
+
+
+_IDENTIFIED = "people are identified by the column "
 _ONE_EACH = "; the number of people is public"
 _SEVERAL_EACH = "; a person enters with at most {} records, whose total number is public"
 _AT_MOST = re.compile(re.escape(_SEVERAL_EACH).replace(r"\{\}", "([1-9][0-9]{0,17})"))
@@ -404,8 +410,8 @@ def people_bound(assumptions: Iterable[str], unit: str | None = None) -> int | N
 
     Documents of 0.1.0 name the column of people only there, so without a ``unit`` any column is accepted.
     """
-    whom = "a person is who has the same " if unit is None else f"a person is who has the same {unit!r}"
-    for text in assumptions:
+    whom = _IDENTIFIED if unit is None else f"{_IDENTIFIED}{unit!r}"
+    for text in in_present_words(assumptions):
         who, mark, rest = text.rpartition("; ")
         if who != whom and not (unit is None and (who == "people have a key" or who.startswith(whom))):
             continue
@@ -531,7 +537,7 @@ def check_hidden_size(n: Any, person: Any) -> None:
         raise InvalidInputError("n is private under add-remove: leave n out, or say relation='replace-one'")
     if person is not None:
         raise InvalidInputError(
-            "person= goes with relation='replace-one'; add-remove protects single records: reduce the data "
+            "person= needs relation='replace-one'; add-remove protects single records: reduce the data "
             "to one record per person first"
         )
 
@@ -649,7 +655,7 @@ def steps_between(low: float, high: float) -> int:
     Parameters
     ----------
     low, high : float
-        The bounds; a float means the decimal number that it prints as.
+        The bounds; a float means its printed decimal, so 0.1 is 1/10.
 
     Returns
     -------

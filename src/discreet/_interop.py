@@ -44,7 +44,7 @@ class Bridged(ABC):
 
     @abstractmethod
     def likelihood(self) -> Any:
-        """log P(what was published | parameters)."""
+        """The likelihood log P(published | parameters)."""
 
     def to_numpyro(self) -> Any:
         """A statement for a NumPyro model: ``release.to_numpyro()(shares)`` (needs the extra ``numpyro``)."""

@@ -490,8 +490,7 @@ class Schema(Declaration):
         if len(weights) > 1:
             raise InvalidInputError(
                 f"only one column may be a Weight, not {', '.join(weights)}: replicate weights are not used, "
-                "because each would be a sum of its own with noise of its own; strata and cluster say how "
-                "estimates vary"
+                "because each would need further noisy sums; declare strata and cluster instead"
             )
         if not weights and (self.strata is not None or self.cluster is not None):
             raise InvalidInputError(

@@ -396,8 +396,8 @@ def _distribution(
 ) -> None:
     """Show what a mechanism can release for some counts: each candidate, its distance and its probability.
 
-    The mechanism lshist is shown beside it. Use counts of your own: nothing is drawn, and the output is not
-    private.
+    The mechanism lshist is shown for comparison. Use counts of your own: nothing is drawn, and the output is
+    not private.
     """
     from discreet.planning.candidates import candidate_distribution
     from discreet.questions._text import OPTIONS, SERIES, WHOLES

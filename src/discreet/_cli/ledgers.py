@@ -1,4 +1,4 @@
-"""``discreet ledger``: budgets of datasets, what was spent of them, and whether the ledger is intact."""
+"""``discreet ledger``: budgets of datasets, their spending, and verification of the ledger."""
 
 from __future__ import annotations
 

@@ -295,7 +295,8 @@ def count() -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Branch(Expr):
-    """A conditional value: ``yes`` where the condition holds, and else what :meth:`otherwise` adds."""
+    """A conditional value: ``yes`` where the condition is true, and the value of :meth:`otherwise`
+    elsewhere."""
 
     condition: Any = None
     yes: Any = None

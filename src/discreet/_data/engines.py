@@ -1,7 +1,7 @@
-"""Tables where they live: codes, the bound on records per person, and sums, all inside the engine.
+"""Tables on engines: codes, the bound on records per person, and sums are computed inside the engine.
 
-One way through narwhals for every engine. A table becomes a column of codes (see :class:`Coder`) and perhaps
-one of person keys; these are grouped, capped and added up by the engine, and only the result is fetched.
+All engines are used through narwhals. A table becomes a column of codes (see :class:`Coder`) and perhaps one
+of person keys; these are grouped, capped and added up by the engine, and only the result is fetched.
 """
 
 from __future__ import annotations
@@ -272,7 +272,8 @@ def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> n
 
 
 def _check_people(rows: Sequence[Sequence[Any]]) -> None:
-    """Refuse records without a person; column 1 counts all records, column 3 those without one."""
+    """Raise an error if records have no person key; column 1 of ``rows`` counts all, column 3 those
+    without."""
     nobody = sum(int(row[3]) for row in rows)
     if nobody:
         total = sum(int(row[1]) for row in rows)
@@ -448,7 +449,7 @@ def typed_table(
 ) -> EngineTable:
     """Return a table of columns v0, v1, …, and perhaps ``person``; those of ``objects`` are codes already.
 
-    Where each value has a type of its own, ``v0_kind`` says which, and there is a column for each type.
+    If values of one column differ in type, ``v0_kind`` names the type, and there is a column for each type.
     """
     import narwhals
 
@@ -567,7 +568,7 @@ def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | 
 
 
 def _decode_dictionary(series: Any) -> Any:
-    """Return a dictionary column of Arrow in pandas as its plain type, and other columns unchanged."""
+    """Return a dictionary-encoded Arrow column of pandas as its plain type, and other columns unchanged."""
     arrow: Any = getattr(series.dtype, "pyarrow_dtype", None)
     if not hasattr(arrow, "index_type"):
         return series
@@ -599,7 +600,7 @@ def choose(
     column: str | None,
     unknown: Callable[[Sequence[Any], str], InvalidInputError] | None = None,
 ) -> Any:
-    """Return the named column, or the only one; ``unknown`` makes the error where there is no such column."""
+    """Return the named column, or the only one; ``unknown`` makes the error if there is no such column."""
     if column is None and len(names) == 1:
         return names[0]
     if column is None or column not in names:

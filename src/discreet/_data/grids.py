@@ -2,8 +2,8 @@
 
 A sum of floats depends on the order of its terms, and so on the engine, and one record can move it by more
 than the bounds say (Casacuberta, Shoemate, Vadhan and Wagaman 2022, "Widespread underestimation of
-sensitivity in differentially private libraries and how to fix it"). So each record is first put on a grid
-of equally spaced points, by itself, in IEEE doubles; only whole numbers are summed.
+sensitivity in differentially private libraries and how to fix it"). So each record is first placed on a grid
+of equally spaced points, independently of others, in IEEE doubles; only whole numbers are summed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ClippedSum:
 
     ``grid_sum`` and ``grid_squares`` are Σj and Σj² of the grid points j ∈ {0, …, steps}: whole numbers,
     equal on every engine; noise is added to them. Replacing m records moves them by at most m·steps and
-    m·steps². ``bounds`` are exact: a float means the decimal number that it prints as.
+    m·steps². ``bounds`` are exact: a float means its printed decimal, so 0.1 is 1/10.
     """
 
     n: int
@@ -266,7 +266,7 @@ def _is_number(text: str) -> bool:
 
 
 def _exact(number: Any, name: str, shown: Any) -> Fraction:
-    """Return a declared number exactly: a float means the decimal number that it prints as."""
+    """Return a declared number exactly: a float means its printed decimal, so 0.1 is 1/10."""
     number = as_plain(number)
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
         raise InvalidInputError("must be finite numbers, declared and public", name, shown)

@@ -39,9 +39,9 @@ def count_levels(
     """Return exact counts of ``domain.levels``, in their order.
 
     ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow, DuckDB or PySpark, a
-    mapping from value to count (nothing else is taken for counts), or files: a path, a folder, a list of
-    :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need
-    ``column``, and CSV and TSV files always do.
+    mapping from value to count (nothing else is interpreted as counts), or files: a path, a folder, a list of
+    :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need ``column``, and CSV
+    and TSV files always do.
 
     ``person`` and ``per_person``: the key column of people, and the most records of each that are counted;
     see :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
@@ -183,7 +183,7 @@ def clipped_sum(
 
 @dataclass(frozen=True)
 class Contribution:
-    """The bound of m = ``per_person`` records on each person, and what it means for a guarantee.
+    """The bound of m = ``per_person`` records for each person, and its effect on guarantees.
 
     Of a person with more records, those with the smallest codes enter (the first levels, the lowest
     numbers): a choice that looks at that person's records alone. It is not a random sample: where people
@@ -191,7 +191,7 @@ class Contribution:
 
     *m = 1.* A person enters with exactly one record, so the number of records is the number of people.
     Replacing one person, with all their records, replaces one record: a replace-one guarantee of ε is one of
-    ε for people, and the number of people is what is public.
+    ε for people, and the number of people is public.
 
     *m > 1.* Replacing one person replaces at most m records only where both people enter with equally many.
     Then, by group privacy, a replace-one guarantee of ε is one of m·ε for people. The number n of records

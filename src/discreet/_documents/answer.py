@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from discreet._declarations import as_probability
+from discreet._declarations import as_probability, in_present_words
 from discreet._documents.base import checksum, format_of, read_versioned, write_document
 from discreet._documents.parts import MAX_PRINTED_ROWS, NOISE_NOTE, Figure, Row, Table, Words, columns_of
 from discreet._html import card, paragraph, table
@@ -69,23 +69,25 @@ class Labels:
         return self.names.get(name, name) + (f" ({unit})" if unit else "")
 
     def prose(self, text: str) -> str:
-        """Return a title or sentence in which columns have their labels."""
+        """Return a title or sentence in which columns have their labels; a formula keeps their names."""
         text = re.sub(r"\bC\(([^()]*)\)", r"\1", text)
-        names = sorted((name for name in self.names if self.column(name) != name), key=len, reverse=True)
+        shown = {} if " ~ " in text else {name: self.column(name) for name in self.names}
+        names = sorted((name for name, label in shown.items() if label != name), key=len, reverse=True)
         pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
-        return re.sub(pattern, lambda match: self.column(match[1]), text) if names else text
+        return re.sub(pattern, lambda match: shown[match[1]], text) if names else text
 
     def heading(self, text: str) -> str:
         """Return the heading of a table: the labels of columns, with dots between them."""
         return " · ".join(map(self.column, text.split(" · ")))
 
     def term(self, text: str) -> str:
-        """Return the label of a model term: a column, one value of a category, or a product of these."""
+        """Return a row's name with labels: of a column, a value of a category, or a product of these."""
         parts = []
         for part in text.split(" × "):
             column, colon, value = part.partition(": ")
             parts.append(f"{self.names[column]}: {value}" if colon and column in self.names else part)
-        return " × ".join(map(self.column, parts))
+        labelled = " × ".join(map(self.column, parts))
+        return self.prose(text) if labelled == text else labelled
 
     def figure(self, figure: Figure) -> Figure:
         """Return a figure with its title and axis in the words of the schema."""
@@ -116,7 +118,7 @@ class Page:
     heading: str
     rows: tuple[Row, ...]
     columns: Mapping[str, Sequence[str]]
-    """Further columns of the table of the rows."""
+    """Additional columns of the table of rows, such as odds ratios."""
     screen: Table | None
     """The table as it is printed, unless other tables show its numbers."""
     tables: tuple[Table, ...]
@@ -150,7 +152,7 @@ class Charged:
 
 
 class Estimates(ABC):
-    """Numbers with intervals: the base of answers, and of what is computed from several answers.
+    """Numbers with intervals: the base of answers, and of estimates computed from several answers.
 
     A kind supplies ``_rows`` and :meth:`draws`; everything else is computed from them.
     """
@@ -440,7 +442,7 @@ class Estimates(ABC):
 
     def describe(self, level: float = 0.95) -> Iterator[tuple[str, Any]]:
         """Yield the parts of a page in order: ("table", Table), or ("strong", "note" or "text", sentence)."""
-        yield "strong", self.words().headline
+        yield "strong", self.column_labels.prose(self.words().headline)
         yield from (("strong", f"Warning: {text}") for text in self.warnings)
         if (table := self.screen(level)) is not None:
             yield "table", table
@@ -664,7 +666,8 @@ class Answer(Charged, Estimates):
         claimed = self.guarantee
         single = self.cost()
         cost = single.stated_for(claimed)
-        lacking = [text for text in cost.assumptions if text not in claimed.assumptions]
+        stated = in_present_words(claimed.assumptions)
+        lacking = [text for text in cost.assumptions if text not in stated]
         whole = replace(claimed, assumptions=(*claimed.assumptions, *lacking))
         if claimed.basis not in (single.basis, cost.basis):
             whole = replace(whole, basis=cost.basis)

@@ -116,7 +116,7 @@ def number_text(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """One density to draw, and beside it the prior or draws."""
+    """One density to draw, with the prior or the released draws for comparison."""
 
     name: str
     distribution: Any

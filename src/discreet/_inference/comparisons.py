@@ -296,7 +296,7 @@ class Independence:
 
     @cached_property
     def bayes_factor(self) -> float:
-        """P(published | dependent) / P(published | independent)."""
+        """The Bayes factor P(published | dependent) / P(published | independent)."""
         return math.exp(min(self.log_bayes_factor, 700.0))
 
 

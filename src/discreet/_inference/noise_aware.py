@@ -129,10 +129,10 @@ def _over(strength: LogUniform, distribution: GivenTotal | Respondents) -> list[
 
 
 class MixedShares(NoiseAware):
-    """A mixture over what is unknown besides the true counts.
+    """The posterior of shares, mixed over another unknown number besides the true counts.
 
-    That is the one parameter of a symmetric prior, its logarithm uniform, or the number of records that were
-    not left out. ``total`` is the posterior of that number.
+    This is the parameter of a symmetric prior, with a uniform logarithm, or the number of records that were
+    not left out, of which ``total`` is the posterior.
     """
 
     def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:

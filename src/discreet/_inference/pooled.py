@@ -226,7 +226,7 @@ class Pooled(Estimates):
         return groups_table(labels.given, labels.groups, labels.values, self.rows(level), level)
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Plot one interval for each group: the last share of two, by size, else value after value."""
+        """Return the figure: of two values, the last share of each group, ordered; of more, all shares."""
         labels = self.labels
         if len(labels.values) > 2:
             title = f"Shares of {labels.outcome} within each {labels.given}"
@@ -236,7 +236,7 @@ class Pooled(Estimates):
         return Figure(title, tuple(sorted(last, key=lambda row: row.mean)))
 
     def words(self) -> Words:
-        """Describe what was pooled, and how similar the groups are."""
+        """Describe the pooled shares, and how similar the groups are."""
         (median, low, high), labels = self.concentration, self.labels
         return Words(
             headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups (hierarchical model)",

@@ -1,11 +1,12 @@
 """The numbers of records of the levels in a sparse release, with the noise accounted for.
 
 The model: a level is empty with an unknown probability 1 − π. Otherwise it has x records with probability
-x^{−s}/Σ y^{−s}, where y runs up to the largest published count; x is not cut off there. Beforehand π is
-log-uniform from 1/(100 k) on, and the slope s is uniform from 0 to 3. Both are integrated out: a published
-count just above the threshold may be noise on an empty level, and the other counts determine how likely that
-is. The likelihood includes that the unpublished levels stayed below the threshold. The number of records of
-all unpublished levels together is not inferred from this model: it was counted with noise of its own.
+x^{−s}/Σ y^{−s}, where y runs up to the largest published count; x is not cut off there. The prior of π is
+log-uniform from 1/(100 k) to 1, and that of the slope s is uniform from 0 to 3. Both are integrated out: a
+published count just above the threshold may be noise on an empty level, and the other counts determine how
+likely that is. The likelihood includes the event that unpublished levels stayed below the threshold. The
+number of records of all unpublished levels together is not inferred from this model: it was counted with
+noise of its own.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ class Cells:
     def cumulants(self, orders: int, near: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log P(z), and the cumulants of the true count given z of orders 1, 2, …, shape (orders, cells).
 
-        The first is less ``near + rest``: a whole number, and what is left of the mean before.
+        ``near + rest`` is subtracted from the first: a whole number, and the remainder of the prior mean.
         """
         log_prob, cumulants = self.height.copy(), np.empty((orders, len(self)))
         for rows, sums in self.blocks():
@@ -233,7 +233,7 @@ class Cells:
         return log_prob, cumulants
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
-        """One true count for each cell given what was published."""
+        """Draw one true count for each cell given the published values."""
         return draw(self.terms, self.panels, rng)
 
 
@@ -349,7 +349,7 @@ class SumOfCells:
 
 @dataclass(frozen=True, eq=False)
 class Constrained:
-    """Rows of cells (draws of parameters, say) whose true counts sum to ``total`` in each.
+    """Rows of cells, such as one row for each draw of parameters, whose true counts sum to ``total``.
 
     With ``whole`` every whole number of the windows is listed, as :meth:`distributions` needs it.
     """

@@ -240,7 +240,7 @@ def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
 
 
 class Saddle:
-    """Search for tilts ``s`` at which means that grow with s are near 0; beyond ±700 any will do.
+    """Search for tilts ``s`` at which means, which increase with s, are near 0; it ends where |s| > 700.
 
     Newton's method inside a bracket, until every mean is within a ``share`` of its standard deviation.
     """

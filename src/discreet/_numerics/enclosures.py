@@ -1,4 +1,4 @@
-"""Numbers with a proof: enclosures by ball arithmetic (Arb, through python-flint), rounded to the safe side.
+"""Rigorous numbers: enclosures by ball arithmetic (Arb, through python-flint), rounded to the safe side.
 
 A function written with the balls of :func:`ball` returns a ball that contains the true value whatever the
 rounding on the way. :func:`enclose` increases the precision until the ball is narrow enough; callers use the

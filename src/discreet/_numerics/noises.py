@@ -59,7 +59,7 @@ class Noise(ABC):
         object.__setattr__(self, "scale", scale)
 
     def scales(self, cells: int) -> FloatArray:
-        """The scale of each cell."""
+        """Return the scale of the noise of each cell."""
         if self.scale.ndim and len(self.scale) != cells:
             raise InvalidInputError(f"scale has {len(self.scale)} entries for {cells} cells")
         return np.broadcast_to(self.scale, (cells,))
@@ -290,7 +290,8 @@ class DiscreteGaussian(_Bell):
         return np.asarray(np.where(v < 0, tail, log1mexp(-tail)))
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """Rejection from two-sided geometric noise of a like spread (Canonne, Kamath and Steinke 2020)."""
+        """Draw by rejection from two-sided geometric noise of similar spread (Canonne, Kamath and Steinke
+        2020)."""
         shape = self._shape(x)
         sigma = np.broadcast_to(self.scale, shape).ravel()
         t, noise = np.floor(sigma) + 1, np.full(sigma.size, np.nan)

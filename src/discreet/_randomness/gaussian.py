@@ -65,7 +65,7 @@ def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> li
 
 
 def _words(size: int, source: Source) -> npt.NDArray[np.uint64]:
-    """Uniform numbers of 64 bits."""
+    """Draw uniform words of 64 bits."""
     blocks = []
     for start in range(0, size, _BLOCK):
         number = min(_BLOCK, size - start)

@@ -99,7 +99,8 @@ class LogConcave:
     def _with_better_bound(
         self, centre: Fraction, half: Fraction, within: _Piece | None = None
     ) -> _Piece | None:
-        """Return a piece with the better bound of its own tangent and that of the piece around it.
+        """Return a piece with the smaller of two bounds: of its own tangent, and of the piece that contains
+        it.
 
         None where there is no mass.
         """

@@ -301,7 +301,7 @@ def _answers(result: StudyResult) -> dict[str, Sequence[str]]:
         ]
         + ([] if tight is None else [f"The answers below together, by their exact curves: {tight}."]),
         "public": _public(result),
-        "mechanisms": [f"{text[0].upper()}{text[1:]}." for text in bases] or ["See each release."],
+        "mechanisms": [f"{text[0].upper()}{text[1:]}." for text in bases] or ["See each release below."],
         "composition": [
             f"Prices add up in a ledger, which refuses a release that would exceed {account.cap}; each price "
             "was written before its result was returned."
@@ -316,7 +316,7 @@ def _answers(result: StudyResult) -> dict[str, Sequence[str]]:
             "towards more noise, at a cost that is inside ε."
         ],
         "timing": [
-            "Error messages quote no record. How long an answer takes may depend on the data: nobody but the "
+            "Error messages quote no record. The time that an answer takes may depend on the data: only the "
             "curator should be able to measure it."
         ],
         "threats": [

@@ -332,7 +332,7 @@ def _alike(parameter: Parameter, other: Parameter | None) -> bool:
 
 @contextmanager
 def at_fault(name: str) -> Iterator[None]:
-    """Attribute errors within the block to this field of a form."""
+    """Report errors in the block at this field of the form."""
     try:
         yield
     except DiscreetError as error:

@@ -108,7 +108,7 @@ def size_text(schema: Schema) -> str:
 
 
 def describe_column(name: str, column: Column) -> ColumnRow:
-    """Return what is declared about a column, for a reader."""
+    """Return the declaration of a column, as displayed."""
     if isinstance(column, Weight):
         return ColumnRow(name, "weight", f"at most {number_text(float(column.most))}", "", False)
     missing = "missing: an error"

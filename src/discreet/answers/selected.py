@@ -51,7 +51,7 @@ class Selected(Answer):
     @property
     @abstractmethod
     def threshold(self) -> int:
-        """The threshold that decides which noisy counts are published."""
+        """The threshold above which noisy counts are published."""
 
     @property
     def heading(self) -> str:
@@ -145,7 +145,7 @@ class Discovered(Selected):
         return [Row(name, float(z), sd, float(z - away), float(z + away)) for name, z in self.counts.items()]
 
     def words(self) -> Words:
-        """Return what was published, what was not, and the meaning of δ here."""
+        """Describe the published and the unpublished values, and the meaning of δ here."""
         number, chosen, of = len(self.counts), self.selection, self._of
         plural = "" if number == 1 else "s"
         half, most = chosen.records_needed(0.5), chosen.records_needed(0.99)
@@ -287,7 +287,7 @@ class SparseRelease(Selected):
         ]
 
     def words(self) -> Words:
-        """Return what was published, what was not, and what is assumed."""
+        """Describe the published and the unpublished values, and the assumptions."""
         mechanism, of = self.mechanism, self._of
         return Words(
             headline=f"{len(self.levels):,} of {self.k:,} declared levels{of} stand out from the noise",

@@ -51,8 +51,8 @@ _HIDDEN = 3
 """Shares within this many standard deviations of the noise from 0 or 1 may be 0 or 1."""
 _READING = (
     "These are weighted estimates: each record stands for as many people as its weight says. The intervals "
-    "account for the sampling design that was declared and for the noise of privacy. The weights are taken "
-    "as they are: where they were calibrated to other people's records, that step is outside the guarantee."
+    "account for the sampling design that was declared and for the noise of privacy. The weights are used "
+    "as given: if they were calibrated to other people's records, the guarantee does not cover that step."
 )
 
 

@@ -193,7 +193,8 @@ def resample(log_weight: FloatArray, size: int, rng: np.random.Generator) -> Int
 
 
 def _constraints(shapes: Sequence[tuple[int, ...]], axes: Sequence[tuple[str, ...]]) -> list[Any]:
-    """Return for each table the sparse matrix (constraints, cells): shared margins are equal."""
+    """Return for each table the sparse matrix (constraints, cells) of the equations that shared margins
+    agree."""
     cells = [math.prod(shape) for shape in shapes]
     blocks: list[list[Any]] = [[sparse.csr_array((0, number))] for number in cells]
     for columns in sorted({tuple(sorted({*first} & {*second})) for first, second in combinations(axes, 2)}):

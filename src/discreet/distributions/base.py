@@ -162,7 +162,7 @@ class RecordNumber:
     Parameters
     ----------
     values
-        Possible values; those below 0 stand for 0.
+        Possible values; negative ones count as 0.
     probability
         Their probabilities, up to a factor; equal if None.
 

@@ -99,7 +99,7 @@ class MixtureLikelihood:
         Parameters
         ----------
         parameters : array_like of shape (..., k)
-            In the order of ``names``; where there is one parameter, a number too.
+            Parameters in the order of ``names``; a plain number if there is only one.
 
         Returns
         -------

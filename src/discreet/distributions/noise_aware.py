@@ -40,7 +40,7 @@ class TrueCounts(Protocol):
         size
             Number of draws.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -103,7 +103,7 @@ class UncertainShares(ABC):
         size
             Number of draws.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class UncertainShares(ABC):
         size
             Number of draws.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -409,7 +409,7 @@ class NoiseAware(UncertainShares):
         size
             Number of draws.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------
@@ -458,7 +458,7 @@ class Enumerated:
         size
             Number of draws.
         rng
-            Random numbers.
+            The random number generator.
 
         Returns
         -------

@@ -223,7 +223,7 @@ def _breach(entry: Entry, last: Entry | None, requests: set[tuple[str, str]]) ->
     ):
         return "it changes the relation or the unit of its dataset"
     if entry.spent != last.spent + entry.charged or not entry.spent.fits(entry.cap):
-        return "what is spent does not add up, or is above the cap"
+        return "the spending does not add up, or exceeds the cap"
     if entry.kind == "cap":
         return "a change of cap has charged something" if entry.charged != entry.cap.zero() else None
     if entry.kind != "charge" or entry.cap != last.cap:

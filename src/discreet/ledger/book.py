@@ -927,7 +927,7 @@ def _warn_of_assumptions(connection: sa.Connection, last: Entry, state: State) -
     relation, unit = state.scope
     if state.scope != last.scope and last.spent != last.cap.zero():
         warn(
-            f"{earlier} do not name the column that identifies people; they are taken to be for the unit "
+            f"{earlier} do not name the column that identifies people; they are assumed to be for the unit "
             f"{unit!r}, like this one",
             PrivacyWarning,
         )

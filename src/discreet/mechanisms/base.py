@@ -64,7 +64,7 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     words: ClassVar[str] = ""
-    """One sentence on what it does to the data, for readers of a report."""
+    """One sentence about how it changes the data, for readers of a report."""
     exchangeable: ClassVar[bool] = False
     """Whether relabelling levels of equal prior only relabels the output: an audit then needs fewer
     datasets."""

@@ -313,7 +313,7 @@ class Lattice(Mechanism):
         return distribution(counts, whole)
 
     def _clipped_pair(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
-        """Return the distribution of the noisy counts clipped to [0, n], k = 2; both ends take their tail."""
+        """Return the distribution of the noisy counts clipped to [0, n], k = 2; ends include their tails."""
         count, n, rate = counts[0], self.n, float(self.epsilon)
         if n > 2**62:
             raise TooLargeError(f"log_pmf works up to n = 2**62, not {n}; draw works at any n")

@@ -445,11 +445,11 @@ class Split:
 
     shares: tuple[BudgetShare, ...]
     epsilon: Fraction
-    """The budget that was divided: the whole, or what was left of it."""
+    """The budget that was divided: the whole budget, or its unspent part."""
 
     @property
     def questions(self) -> list[Mapping[str, Any]]:
-        """The questions with their ε, as :meth:`discreet.Study.answer` and a study file take them."""
+        """The questions with their ε, as mappings for :meth:`discreet.Study.answer` or a study file."""
         return [share.entry for share in self.shares]
 
     @property

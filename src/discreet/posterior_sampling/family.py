@@ -88,7 +88,7 @@ class Family(ABC):
 
     @abstractmethod
     def prior(self, parameters: Any) -> Any:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -654,7 +654,7 @@ class NumberFamily(Family):
         return sum_on_grid(summed, self.record_bounds)
 
     def total(self, statistic: Any, n: int) -> Fraction:
-        """Return the sum of n numbers, checked.
+        """Return the sum of n numbers, after checking that it is within n times the bounds.
 
         Parameters
         ----------

@@ -60,8 +60,7 @@ class Sample(Answer):
     Parameters
     ----------
     sampler : {"direct", "diffused", "concentrated"}
-        How the posterior was made private: as it is, with less weight of the records, or with more of the
-        prior.
+        Whether the posterior was unchanged, or had less weight of the records, or more of the prior.
     family : mapping
         The family, as :meth:`Family.to_dict` writes it.
     prior : list
@@ -306,7 +305,7 @@ class Sample(Answer):
         )
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
-        """Return the posterior of each number after the release, beside the prior and the draws."""
+        """Return the posterior of each number as a figure, with the prior and the draws for comparison."""
         if not rows:
             return None
         values = self._rows_drawn

@@ -11,9 +11,9 @@ the result is pessimistic; it is the curve of a discrete pair whose likelihood r
 masses are the changes of slope ("connect the dots", Doroshenko et al. 2022). *Convolve*: after the masses
 were multiplied by e^{θ·loss}, with θ near the best Chernoff exponent for the wanted ε or δ, so that the
 rounding errors of the transforms are small against δ(ε) and not only against 1. The shortest distributions
-are convolved first, and what is negligible at their ends is cut off, so that the work hardly grows with the
-number of parts. The distribution at one θ answers for every ε; bounds on all errors are added. Derivation and
-numerical slack: ``proofs/accounting.md``.
+are convolved first, and negligible tails are cut off, so that the work hardly grows with the number of parts.
+The distribution at one θ answers for every ε; bounds on all errors are added. Derivation and numerical slack:
+``proofs/accounting.md``.
 """
 
 from __future__ import annotations

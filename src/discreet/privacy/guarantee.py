@@ -324,7 +324,7 @@ class Guarantee:
         if self.relation not in (Relation.REPLACE_ONE, Relation.REPLACE_PERSON):
             raise InvalidInputError(f"a guarantee for {self.relation} says nothing about a whole person")
         whom = "the records" if self.unit is None else f"those with the same {self.unit!r}"
-        assumption = note or f"a person is who has the same {unit!r}, and has at most {at_most} of {whom}"
+        assumption = note or f"a person, identified by {unit!r}, has at most {at_most} of {whom}"
         return replace(
             grown, relation=Relation.REPLACE_PERSON, unit=unit, assumptions=(*self.assumptions, assumption)
         )
@@ -491,7 +491,7 @@ class Guarantee:
         """
         if not self.is_private:
             return "This output carries no privacy guarantee and must not be published as private."
-        key = "" if self.unit is None else f" (who has the same {self.unit!r})"
+        key = "" if self.unit is None else f" (identified by {self.unit!r})"
         protected = "record" if self.unit is None else f"person{key}"
         who = {
             Relation.REPLACE_ONE: "Replacing any one record by any other",

@@ -114,7 +114,7 @@ def refuse_weight(schema: Schema, what: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SumsRequest(Request):
-    """A request answered by noisy sums; its price does not depend on the number of records."""
+    """A request that is answered by noisy sums, whose price does not depend on the number of records."""
 
     @property
     def declared_size(self) -> int:

@@ -46,7 +46,7 @@ class WeightedRequest(SumsRequest):
     by : str, optional
         The column of groups, which may be private.
     epsilon : Fraction
-        What it may spend.
+        The privacy budget.
     delta : optional
         The δ of Gaussian noise; without it, Laplace noise gives pure ε.
     fine : bool
@@ -72,7 +72,7 @@ class WeightedRequest(SumsRequest):
             )
         if schema.strata is not None and schema.hides_size:
             raise InvalidInputError(
-                "needs a public number of records: the size of each stratum is a part of the estimate; "
+                "needs a public number of records, because estimates depend on the size of each stratum: "
                 "declare n",
                 "strata",
                 schema.strata,

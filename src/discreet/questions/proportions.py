@@ -155,11 +155,11 @@ class Proportions(Question):
         expected_false = (self.options or {}).get(EXPECTED_FALSE)
         single = self.by is None and len(names) == 1
         if expected_false is not None and not (single and isinstance(schema.column(first), Category)):
-            raise InvalidInputError("options: 'expected_false' goes with one category alone")
+            raise InvalidInputError("options: 'expected_false' can be used with one category only")
         if self.by is not None:
             if len(names) > 1:
                 raise InvalidInputError(
-                    "by goes with one column; ask for the table of several columns without it"
+                    "by can be used with one column only; for several columns, ask for their table without it"
                 )
             return GroupCounts(outcome=first, by=self.by, **arguments)  # type: ignore[arg-type]
         if len(names) > 1:

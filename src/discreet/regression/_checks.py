@@ -61,7 +61,7 @@ def declared_ends(bounds: Any, names: Sequence[str]) -> tuple[FloatArray, FloatA
         )
     if not (high / 2 - low / 2 > 0).all():
         raise InvalidInputError(
-            "are too close together to be computed with", parameter="bounds", value=bounds
+            "are too close together for double precision", parameter="bounds", value=bounds
         )
     return low, high
 

@@ -37,7 +37,7 @@ def simulate_fit(
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
     """Return a fit to simulated records, the factor for its widths, and notes on the division of the budget.
 
-    Above 20,000 records, N simulated records stand for n, with μ√(n/N) in place of μ. Sampling variances (∝
+    Above 20,000 records, N simulated records represent n, with μ√(n/N) in place of μ. Sampling variances (∝
     1/n) and noise variances (∝ 1/(nμ)²) are then both n/N times too large, for which the factor corrects.
     """
     size = min(n, _MOST)

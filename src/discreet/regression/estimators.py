@@ -150,7 +150,7 @@ def _fit_all_columns(
 
 
 def public_facts(estimator: Any, rows: int) -> tuple[str, ...]:
-    """Return the public facts that a fit reads from the rows, checked against what was declared.
+    """Return the public facts that a fit reads from the rows, after checking them against the declarations.
 
     Parameters
     ----------

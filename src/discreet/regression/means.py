@@ -364,7 +364,7 @@ class Mean(Bridged, Answer):
             raise ValueError("its epsilon does not match its noise")
 
     def upgrade(self) -> Mean:
-        """Return this answer with the bound on the records of a person, for which its noise was made."""
+        """Return this answer with the bound on records per person in its guarantee, which 0.2 left out."""
         return replace(self, guarantee=with_people(self.guarantee, self.released.noise.people))
 
     def deviation(self, level: float = 0.95) -> tuple[float, float, float]:
@@ -587,7 +587,7 @@ class Means(Answer):
         return noise.cost(hides, 1 if hides else 2)
 
     def upgrade(self) -> Means:
-        """Return this answer with the bound on the records of a person, for which its noise was made."""
+        """Return this answer with the bound on records per person in its guarantee, which 0.2 left out."""
         noise = self.means[0].released.noise
         most = noise.people if noise.mu_squared is not None else max(1, noise.people // 2)
         guarantee = with_people(self.guarantee, most)

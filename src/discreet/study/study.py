@@ -195,7 +195,7 @@ class Study:
             )
 
     def account(self) -> Account:
-        """Return the budget, what was spent, and what remains; before the first charge nothing was spent."""
+        """Return the budget, the spending and the remainder; before the first charge nothing is spent."""
         beginning = Account(self.dataset, str(self.relation), self.budget, self.budget.zero(), 0, "")
         if self.ledger is None:
             return beginning
@@ -662,8 +662,8 @@ class Study:
         """Compare the data with the questions, so that mistakes show before anything is charged.
 
         The error names each question whose column, type or values do not fit, and no value of the data.
-        Whether there is an error depends on the data, so it is for the curator only. What was read is kept
-        for the answer.
+        Whether there is an error depends on the data, so it is for the curator only. The data that were read
+        are kept for the answer.
 
         Parameters
         ----------
@@ -689,7 +689,7 @@ class Study:
         """Return the price of questions together, and whether it fits the budget; nothing is charged.
 
         A question that was charged already is not counted again. Numbers of records that the schema declares
-        as ``"public"`` are counted in the data. What was read is kept for the answer.
+        as ``"public"`` are counted in the data. The data that were read are kept for the answer.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class Model(ABC):
         return [lambda x, which: x - mean[which]]
 
     def baseline(self, *parameters: FloatArray) -> list[Any]:
-        """Return what is subtracted from those means."""
+        """Return the terms that are subtracted from those means."""
         return [0.0] * len(self.parameters)
 
     def check(self, cells: int, parameters: Sequence[Any]) -> Parameters:

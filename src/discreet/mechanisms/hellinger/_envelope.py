@@ -56,7 +56,8 @@ def height(gap: npt.ArrayLike, rate: float) -> FloatArray:
 
 @dataclass
 class _Node:
-    """One exponential e^{−λF} of the envelope, with integer weights in windows; λ = 0 has none: all are 1."""
+    """One exponential e^{−λF} of the envelope, with integer weights in windows; for λ = 0 all weights are
+    1."""
 
     rate: float
     log_factor: float

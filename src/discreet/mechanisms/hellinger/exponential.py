@@ -289,7 +289,7 @@ class MBeta(ScoredMechanism):
         return 1.0 / smooth_sensitivity(counts, self.prior, beta=self.beta)
 
     def _beta(self, budget: float) -> float:
-        """ln(1 − b / (2 ln(δ / (2(n+1)))))."""
+        """Return β for a budget b: ln(1 − b / (2 ln(δ / (2(n+1)))))."""
         return math.log1p(budget / (2 * (math.log(2 * (self.n + 1)) - _log(self.delta))))
 
     @cached_property

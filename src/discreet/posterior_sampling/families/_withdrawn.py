@@ -67,7 +67,7 @@ class CorrelatedVector(GaussianVector):
     def given_draws(
         self, prior: Any, n: int, r: float, m: float, draws: FloatArray
     ) -> CorrelatedDistribution:
-        """Return the distribution of φ: independent numbers with one standard deviation."""
+        """Return the distribution of φ: independent numbers with a common standard deviation."""
         uncorrelated = np.asarray(np.linalg.solve(self._factor, draws.T).T, dtype=np.float64)
         return CorrelatedDistribution(super().given_draws(prior, n, r, m, uncorrelated), self._factor)
 
@@ -78,7 +78,7 @@ class CorrelatedVector(GaussianVector):
 
 
 class CorrelatedDistribution(tuple[Normal, ...]):
-    """Independent numbers φ with one standard deviation, of which θ is ``factor`` times φ."""
+    """The distribution of θ = ``factor`` φ for independent numbers φ with a common standard deviation."""
 
     factor: FloatArray
 

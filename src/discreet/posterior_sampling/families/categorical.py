@@ -92,11 +92,11 @@ class ShareFamily(ProfiledFamily):
 
     @property
     def items(self) -> int:
-        """The number of items of one record, which is what it adds to the sum of the parameters."""
+        """The number of items of one record, by which it increases the sum of the parameters."""
         return getattr(self, "trials", 1)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class ShareFamily(ProfiledFamily):
 
     @staticmethod
     def _at_ends(eta: Natural, most: Fraction, step: Fraction) -> list[Pair]:
-        """Return the pairs of two levels: all other records in the second level, or all in the first."""
+        """Return pairs for two levels: with all other records in the second level, and all in the first."""
         return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
@@ -560,7 +560,7 @@ class OneShare(ShareFamily):
     """Two levels: θ is the share of the first, with a Beta(a, b) prior."""
 
     def prior(self, parameters: Any) -> Beta:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -778,7 +778,7 @@ class BinomialFamily(OneShare, NumberFamily):
 
 @dataclass(frozen=True)
 class DividedFamily(ShareFamily):
-    """Records that are divided between ``dimension`` levels."""
+    """The base of families whose records are divided between ``dimension`` levels."""
 
     dimension: int
     records: ClassVar[RecordKind] = "vectors"
@@ -793,7 +793,7 @@ class DividedFamily(ShareFamily):
             raise InvalidInputError("must be at least 2", "dimension", self.dimension)
 
     def prior(self, parameters: Any) -> Beta | Dirichlet:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -879,7 +879,7 @@ class DividedFamily(ShareFamily):
         parts = numbers(statistic)
         if len(parts) != self.dimension or min(parts) < 0 or sum(parts) != self.items * n:
             raise InvalidInputError(
-                f"the statistic must be what the records add to the {self.dimension} levels, "
+                f"the statistic must be the sums of the records for {self.dimension} levels, "
                 f"{self.items * n} in all"
             )
         return parts

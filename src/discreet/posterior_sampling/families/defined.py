@@ -121,7 +121,7 @@ class DefinedFamily(NumberFamily):
         compile_formula(self.cumulant, ("t",))
 
     def prior(self, parameters: Any) -> tuple[float, ...]:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class DefinedFamily(NumberFamily):
         values = tuple(map(float, numbers(parameters, "prior")))
         if len(values) != 2 or not values[1] > 0:
             raise InvalidInputError(
-                "must be the mean of S(x) and a positive strength, the number of records that it weighs",
+                "must be the mean of S(x) and a positive strength, its weight in numbers of records",
                 "prior",
                 parameters,
             )

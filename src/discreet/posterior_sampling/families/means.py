@@ -278,7 +278,7 @@ class GaussianMean(NumberFamily, _MeanFamily):
     words: ClassVar[str] = "the mean of numbers with standard deviation {sigma:g}"
 
     def prior(self, parameters: Any) -> Normal:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class GaussianVector(_MeanFamily):
         super().__post_init__()
 
     def prior(self, parameters: Any) -> tuple[Normal, ...]:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -575,7 +575,7 @@ class NormalFamily(NumberFamily):
     words: ClassVar[str] = "mean and standard deviation of numbers"
 
     def prior(self, parameters: Any) -> tuple[float, ...]:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------
@@ -657,7 +657,7 @@ class NormalFamily(NumberFamily):
         return summed.n * low + first, summed.n * low**2 + 2 * low * first + second
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (n, Σx, Σx²/2, n/2).
+        """Return the sum of the records' statistics, (n, Σx, Σx²/2, n/2).
 
         Parameters
         ----------

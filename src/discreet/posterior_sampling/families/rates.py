@@ -47,7 +47,7 @@ class _GammaFamily(ProfiledFamily, NumberFamily):
         return eta[0]
 
     def prior(self, parameters: Any) -> Gamma:
-        """Return the prior, checked.
+        """Return the prior, after checking its parameters.
 
         Parameters
         ----------

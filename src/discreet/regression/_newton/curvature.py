@@ -264,7 +264,7 @@ class LatentCurvature:
         return np.maximum(values, least), vectors
 
     def states(self, x: FloatArray) -> States:
-        """Compute the states of curvatures, which are given as coordinates in the noise distribution."""
+        """Compute :class:`States` of curvatures, given their coordinates in the noise distribution."""
         size = self.root.shape[1]
         matrices = size + self.outer_root.shape[1]
         values, vectors = np.linalg.eigh(symmetric(self.mean + x[:, :size] @ self.root.T, self.size))
@@ -289,7 +289,7 @@ class LatentCurvature:
         scale: FloatArray | None = None,
         outer: FloatArray | None = None,
     ) -> States:
-        """Compute the states of curvatures.
+        """Compute :class:`States` of curvatures, given eigenvalues and eigenvectors.
 
         ``scale`` multiplies the prior's standard deviations, except of constant columns; ``outer`` replaces
         φA.

@@ -82,7 +82,7 @@ class Column:
 class Design:
     """The public part of a regression: variables, columns, the scale of the rows and their largest norm.
 
-    ``bits``: the entry 2^bits stands for 1. ``norm`` bounds the integer length of a row. ``mixing`` maps
+    ``bits``: the integer 2^bits represents 1. ``norm`` bounds the integer length of a row. ``mixing`` maps
     coefficients of the scaled columns to those of the formula: β = ``mixing`` @ w.
     """
 
@@ -213,11 +213,11 @@ def truncate(values: IntArray, divisor: Any) -> IntArray:
 
 
 def shorten_rows(rows: npt.NDArray[Any], norm: int, *others: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Shrink rows of whole numbers whose length is above ``norm`` to at most ``norm``, towards zero.
+    """Shrink rows of whole numbers whose Euclidean norm exceeds ``norm`` to at most ``norm``.
 
-    With s = ⌊√N⌋ + 1 in doubles, N < 2⁵³ the squared length, s > √N, so |x·norm/s| has length below norm.
-    Values in ``others`` shrink by the same factor. A quotient of whole numbers is truncated correctly where
-    the dividend is below 2⁵³.
+    With s = ⌊√N⌋ + 1 in doubles, where N < 2⁵³ is the squared norm, s > √N, so ‖x·norm/s‖ < norm; entries are
+    rounded towards zero. Values in ``others`` shrink by the same factor. A quotient of whole numbers is
+    truncated correctly where the dividend is below 2⁵³.
     """
     squares = np.einsum("ij,ij->i", rows, rows)
     long = squares > norm * norm
@@ -372,8 +372,7 @@ def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
         ) from None
     if len(left) != 1 or len(left[0].factors) != 1 or left[0].factors[0].eval_method.value != "lookup":
         raise InvalidInputError(
-            ": the left side must be one column; transform it beforehand and declare the "
-            "bounds of the result",
+            ": the left side must be one column; transform it before and declare the bounds of the result",
             parameter="formula",
             value=formula,
         )
@@ -388,8 +387,8 @@ def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
                 names, _ = check_call(str(factor.expr))
                 if len(names) > 1:
                     raise InvalidInputError(
-                        f": {factor.expr} mixes the columns {', '.join(names)}; make such "
-                        "a column beforehand and declare its own bounds",
+                        f": {factor.expr} mixes the columns {', '.join(names)}; compute such a column "
+                        "before and declare its bounds",
                         parameter="formula",
                         value=formula,
                     )

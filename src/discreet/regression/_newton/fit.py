@@ -307,7 +307,7 @@ class Regression:
         return Fit(self, setting.n, reached, outcome.rounds, private, VERSIONS, outcome.setting.survey)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values that :meth:`from_dict` reads."""
+        """Return the question as JSON values that :meth:`from_dict` reads."""
         fields = fields_as_json(self)
         fields["bounds"] = {name: list(map(float, pair)) for name, pair in self.bounds.items()}
         fields["levels"] = {name: list(values) for name, values in self.levels.items()}
@@ -799,9 +799,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         """Check that the number of records, the rounds and their noise match the question."""
         asked = self.question
         if (self.n is not None) is not asked.is_counted:
-            raise ValueError(
-                "its number of records is public where its question says private, or the reverse"
-            )
+            raise ValueError("it states a number of records that its question keeps private, or the reverse")
         if self.n is not None and (self.n < asked.design.d or asked.n not in (None, self.n)):
             raise ValueError("its number of records does not match its question")
         setting = asked.setting(self.n)

@@ -437,7 +437,7 @@ class BinomialModel(ResponseModel):
 
 @cache
 def _binomial_tables() -> tuple[FloatArray, FloatArray]:
-    """Return the tables for all predictors, which are symmetric; each round uses their middle part."""
+    """Return the tables of residual and weight for all predictors; each round uses their middle part."""
     model = BinomialModel
     most = math.floor(model.farthest * 2**model.link_bits)
     chance = expit(np.arange(most + 1) / 2**model.link_bits)
