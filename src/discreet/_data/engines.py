@@ -339,8 +339,8 @@ def _check_engine(engine: nw.Implementation) -> None:
     known = engine.is_pandas_like() or engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()
     if not (known or engine.is_pyspark_connect()):
         raise InvalidInputError(
-            f"a table of {engine.name.title()} cannot be counted: run its query, ibis.to_sql(table), in its "
-            "own database, or load it into Polars"
+            f"a table of {engine.name.title()} cannot be counted: load it into Polars; for an Ibis "
+            "table pass its query, (engine, ibis.to_sql(table))"
         )
 
 

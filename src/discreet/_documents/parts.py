@@ -62,7 +62,7 @@ class Row:
         return f"{self.name} ({self.group})" if self.group else self.name
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers of the row, without those that it lacks."""
+        """Return the numbers that the row has, by name."""
         counted = {} if self.count is None else {"count": self.count}
         noise = {} if self.noise is None else {"noise": self.noise}
         return {**counted, "mean": self.mean, "sd": self.sd, "low": self.low, "high": self.high, **noise}

@@ -135,9 +135,7 @@ class Published(Bridged):
                 f"{len(self.values)} values cannot be divided into {len(names)} groups of two or more"
             )
         if isinstance(self.noise, noises.Clamped) or self.noise.scale.ndim:
-            raise InvalidInputError(
-                "pooling takes noise of one scale that was neither clamped nor suppressed"
-            )
+            raise InvalidInputError("pooling needs noise of one scale, and no clamped or withheld values")
         rows = self.values.reshape(len(names), -1)
         total = int(rows.sum()) if self.noise.together else self.total
         return pool_groups(noisy_groups(rows, self.noise, sizes, total), names, seed=seed)

@@ -263,7 +263,7 @@ class SumOfCells:
 
     @cached_property
     def around(self) -> FloatArray:
-        """The whole number of each row about which its sum is described."""
+        """The whole number about which the moments of each row's sum are taken."""
         return self.by_row(self.sums.around)
 
     @cached_property

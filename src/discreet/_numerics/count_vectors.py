@@ -87,7 +87,7 @@ class Separable:
         left = int(total) - sum(starts)
         arrays = [np.asarray(weights, dtype=np.float64)[: max(left, 0) + 1] for weights in log_weights]
         if left < 0 or any(len(a) == 0 for a in arrays) or left > sum(len(a) - 1 for a in arrays):
-            raise InvalidInputError(f"total={total} cannot be reached by the given windows")
+            raise InvalidInputError(f"no counts within the ranges of the weights sum to total={total}")
         theta = _saddle_point(arrays, left)
         if sum(map(len, arrays)) > _SHORT_WINDOWS:
             distribution = cls._tilt(arrays, left, starts, theta, _DROPPED_MASS)

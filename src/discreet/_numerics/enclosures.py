@@ -46,7 +46,7 @@ def enclose(compute: Callable[[], Ball], relative: float = 1e-12, absolute: floa
         if bits >= _MOST_BITS:
             if value.is_finite():
                 return value
-            raise TooLargeError(f"no enclosure with {bits} bits: a parameter is too extreme")
+            raise TooLargeError(f"a parameter is too extreme: {bits} bits are not enough to compute with it")
         bits *= 2
 
 

@@ -27,10 +27,10 @@ def boundary(
     absolute: float = 0.0,
     steps: int = 4000,
 ) -> Number:
-    """Return the last value, from ``good`` towards ``bad``, at which ``holds`` was true; at ``good`` it is.
+    """Return the value nearest to ``bad`` at which ``holds`` was found true; it must be true at ``good``.
 
-    Whole numbers are searched to the neighbour of the first that does not hold, others until the bracket is
-    narrower than ``relative`` times its larger end, or ``absolute``, or has been halved ``steps`` times.
+    The bracket is halved at most ``steps`` times: between whole numbers until its ends are neighbours,
+    otherwise until it is no wider than ``absolute``, or than ``relative`` times its larger end.
     """
     whole = isinstance(good, int) and isinstance(bad, int)
     for _ in range(steps):

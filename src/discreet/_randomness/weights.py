@@ -35,7 +35,7 @@ def dyadic(log_weight: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 class IntegerWeights:
-    """Candidates 0, 1, …, R − 1 with integer weights; candidates of equal exponent are kept together."""
+    """Indices 0, 1, …, R − 1 with integer weights m·2^e; indices with the same e form a group."""
 
     def __init__(self, log_weights: FloatArray) -> None:
         self._mantissa, exponent = dyadic(log_weights)

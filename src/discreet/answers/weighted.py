@@ -640,7 +640,7 @@ class Weighted(WeighsRecords, Answer):
             or (design.units != design.n and not noise.clusters)
             or (design.strata_count != 1 and design.strata is None)
         ):
-            raise ValueError("the sums do not belong together")
+            raise ValueError("its sums do not match its noise or its design")
         if self.is_private and noise.epsilon != self.guarantee.exact_epsilon:
             raise ValueError("its epsilon does not match its noise")
         super().check_parts()

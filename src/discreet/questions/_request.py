@@ -73,8 +73,8 @@ class Request(ABC):
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
         """Return the widths of an answer about n simulated records, for plans; no data are opened."""
         raise InvalidInputError(
-            "no width can be planned for a question of this kind: in a split give it epsilon or weight, or "
-            "look at the answer of a Study without a ledger, which simulates records"
+            "no width can be planned for a question of this kind: to divide a budget, give it epsilon or "
+            "weight; to see simulated answers, ask it of a Study without a ledger"
         )
 
     @property

@@ -514,7 +514,7 @@ class LatentCurvature:
         )
 
     def unmixed(self, matrix: FloatArray) -> FloatArray:
-        """Undo the mixing of coordinates in a sum of outer products of rows."""
+        """Return Σ x x' over the rows x of the design from Σ u u' over the rows u = ``mixing`` @ x."""
         back = np.linalg.inv(self.mixing)
         return np.asarray(back @ matrix @ back.T)
 

@@ -626,7 +626,8 @@ class Fit(WeighsRecords, Bridged, Answer):
         model, distribution = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
             raise InvalidInputError(
-                "marginal effects need one response, an intercept, and a fit that published its curvature"
+                "marginal effects need an intercept, a response of numbers or two values, and a published "
+                "curvature: see the warnings of the fit"
             )
         effects = replace(
             self.posterior, draws=self.posterior.draws * distribution.slope[:, None], exact=None
