@@ -62,7 +62,7 @@ def test_effects_are_averages_of_slopes(binomial: Fit) -> None:
 def test_effects_that_are_not_one_number_are_left_out() -> None:
     fit = fitted("gaussian", "y ~ age * hours + C(g)")[0]
     assert [row.name for row in fit.effects()] == ["g: b (rather than a)", "g: c (rather than a)"]
-    with pytest.raises(InvalidInputError, match="one response"):
+    with pytest.raises(InvalidInputError, match="numbers or two values"):
         fitted("multinomial", "y ~ age + hours")[0].effects()
 
 
