@@ -444,21 +444,27 @@ def test_a_posterior_is_drawn_from_a_bounded_number_of_curvatures(monkeypatch: p
         for part in ("curvature", "outer"):
             turn[part] = [-abs(value) for value in turn[part]]
     forged = load_answer(json.dumps({**content, "checksum": checksum(content["release"])}))
-    tried, solved = [], []
-    states, solve = LatentCurvature.states, np.linalg.lstsq
+    tried, whole, solved = [], [], []
+    matrices, compute, solve = LatentCurvature._matrices, LatentCurvature.compute_states, np.linalg.lstsq
 
     def counted(self: LatentCurvature, x: Any) -> Any:
         tried.append(len(x))
-        return states(self, x)
+        return matrices(self, x)
+
+    def computing(self: LatentCurvature, values: Any, *more: Any) -> Any:
+        whole.append(len(values))
+        return compute(self, values, *more)
 
     def solving(matrix: Any, *more: Any, **how: Any) -> Any:
         solved.append(matrix.shape)
         return solve(matrix, *more, **how)
 
-    monkeypatch.setattr(LatentCurvature, "states", counted)
+    monkeypatch.setattr(LatentCurvature, "_matrices", counted)
+    monkeypatch.setattr(LatentCurvature, "compute_states", computing)
     monkeypatch.setattr(np.linalg, "lstsq", solving)
     assert len(forged.rows()) == 30
     assert 1000 < sum(tried) < 16_000
+    assert 500 < sum(whole) < sum(tried) / 4  # of most a matrix is not positive, and nothing else is computed
     assert len([shape for shape in solved if shape == (465, 465)]) <= 2
 
 

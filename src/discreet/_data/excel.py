@@ -47,9 +47,8 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
     except ImportError:
         raise missing_extra("openpyxl, which reads Excel files,", "excel") from None
     with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-        too_large = sum(entry.file_size for entry in entries) > _MOST_BYTES
-        if too_large or sum(_tags(archive, entry) for entry in entries) > _MOST_TAGS:
+        size = sum(entry.file_size for entry in archive.infolist())
+        if size > _MOST_BYTES or _tags(archive) > _MOST_TAGS:
             raise _too_large(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they quote cells
@@ -87,9 +86,9 @@ def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[st
     return records
 
 
-def _tags(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
-    with archive.open(entry) as part:
-        return sum(block.count(b"<") for block in iter(partial(part.read, 1 << 20), b""))
+def _tags(archive: zipfile.ZipFile) -> int:
+    parts = map(archive.open, archive.infolist())
+    return sum(block.count(b"<") for part in parts for block in iter(partial(part.read, 1 << 20), b""))
 
 
 def _too_large(path: Path) -> TooLargeError:

@@ -117,8 +117,7 @@ class Releases:
         _heard.set(heard)
         earlier_request.bound = bound = self._read(form)
         with self._busy:
-            reading = [request for request in self._requests.values() if request.bound is not None]
-            for old in reading[:-MAX_READ]:
+            for old in [one for one in self._requests.values() if one.bound is not None][:-MAX_READ]:
                 old.bound = None
         size = bound.size if form.checked_request.declared_size is None else None
         return Offer(bound.guarantee, self._price(form, bound.guarantee), size=size, warnings=tuple(heard))

@@ -263,22 +263,34 @@ class LatentCurvature:
         values, vectors = np.linalg.eigh(symmetric(mean, self.size))
         return np.maximum(values, least), vectors
 
-    def states(self, x: FloatArray) -> States:
+    def states(self, x: FloatArray, matrices: tuple[FloatArray, FloatArray | None] | None = None) -> States:
         """Compute :class:`States` of curvatures, given their coordinates in the noise distribution."""
-        size = self.root.shape[1]
-        matrices = size + self.outer_root.shape[1]
-        values, vectors = np.linalg.eigh(symmetric(self.mean + x[:, :size] @ self.root.T, self.size))
-        outer = None
-        if self.seen.outer is not None:
-            outer = symmetric(self.outer_mean + x[:, size:matrices] @ self.outer_root.T, self.size)
-        dispersion = np.ones(len(x))
-        correction = np.zeros(len(x))
+        curvature, outer = matrices or self._matrices(x)
+        values, vectors = np.linalg.eigh(curvature)
+        dispersion, correction = np.ones(len(x)), np.zeros(len(x))
         if self.disperses:
-            (middle, spread), coordinate = self.log_dispersion, x[:, matrices]
+            (middle, spread), coordinate = self.log_dispersion, x[:, -1 - self.learned]
             dispersion = np.exp(middle + spread * coordinate)
             correction = coordinate**2 / 2
         scale = np.exp(_LEAST_SCALE * ndtr(x[:, -1])) if self.learned else None
         return self.compute_states(values, vectors, dispersion, correction, scale, outer)
+
+    def _matrices(self, x: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return curvatures and, with robust errors, what chance does to the score."""
+        size, outer = self.root.shape[1], None
+        if self.seen.outer is not None:
+            drawn = x[:, size : size + self.outer_root.shape[1]] @ self.outer_root.T
+            outer = symmetric(self.outer_mean + drawn, self.size)
+        return symmetric(self.mean + x[:, :size] @ self.root.T, self.size), outer
+
+    def _log_density(self, x: FloatArray) -> FloatArray:
+        """Return the log densities; with many coefficients most matrices are not positive, which is quick."""
+        log, (curvature, outer) = np.full(len(x), -np.inf), self._matrices(x)
+        good = np.flatnonzero(np.linalg.eigvalsh(curvature)[:, 0] > 0)
+        if outer is not None:
+            outer = outer[good := good[np.linalg.eigvalsh(outer[good])[:, 0] > 0]]
+        log[good] = self.states(x[good], (curvature[good], outer)).log_density
+        return log
 
     def compute_states(
         self,
@@ -316,12 +328,11 @@ class LatentCurvature:
         inverse: FloatArray = np.asarray(np.linalg.inv(chance), dtype=np.float64)
         left = seen.score @ vectors - values * (self.gap @ vectors)
         weighted_left = np.einsum("ijk,ik->ij", inverse, left)
-        if scale is None:
-            precision = np.swapaxes(vectors, 1, 2) @ self.precision @ vectors
-        else:
-            prior = self.precision + self.stretched * (1 / scale[:, None, None] ** 2 - 1)
-            precision = np.swapaxes(vectors, 1, 2) @ prior @ vectors
+        prior = self.precision
+        if scale is not None:
+            prior = prior + self.stretched * (1 / scale[:, None, None] ** 2 - 1)
             log -= self.slopes.sum() * np.log(scale)
+        precision = np.swapaxes(vectors, 1, 2) @ prior @ vectors
         precision += values[:, :, None] * inverse * values[:, None, :]
         root = np.linalg.cholesky(precision)
         back = np.linalg.inv(root)
@@ -336,10 +347,8 @@ class LatentCurvature:
         if self.disperses:
             log += self._squares(values, vectors, dispersion, inverse, left, moved, covariance)
         log[bad] = -np.inf
-        shift = self.gap @ vectors
-        return States(
-            log, values, vectors, dispersion, moved + shift, covariance, np.swapaxes(back, 1, 2), outer
-        )
+        mean = moved + self.gap @ vectors
+        return States(log, values, vectors, dispersion, mean, covariance, np.swapaxes(back, 1, 2), outer)
 
     def _squares(
         self,
@@ -400,10 +409,10 @@ class LatentCurvature:
         top = float(states.log_density.max())
         weights = np.exp(states.log_density - top) if math.isfinite(top) else np.zeros(number)
         effective = float(weights.sum() ** 2 / max((weights**2).sum(), 1e-300)) / number
-        if effective >= _ENOUGH:
-            return self._draw(states, weights / weights.sum(), generator, effective)
-        sliced = self._slices(x, states.log_density, generator)
-        return self._draw(sliced, np.full(len(sliced.values), 1 / len(sliced.values)), generator, effective)
+        if effective < _ENOUGH:
+            states = self._slices(x, states.log_density, generator)
+            weights = np.ones(len(states.values))
+        return self._draw(states, weights / weights.sum(), generator, effective)
 
     def _estimate_state(self) -> States:
         values, vectors = self.positive()
@@ -428,10 +437,9 @@ class LatentCurvature:
     def _slices(self, x: FloatArray, log: FloatArray, generator: np.random.Generator) -> States:
         """Draw by elliptical slice sampling, several chains at once."""
         chains = min(_CHAINS, max(12, _NUMBERS // self.size**3))
-        good = np.flatnonzero(np.isfinite(log))
-        if len(good):
-            weights = np.exp((log[good] - log[good].max()) / 4)
-            chosen = good[generator.choice(len(good), chains, p=weights / weights.sum())]
+        if math.isfinite(log.max()):
+            weights = np.exp((log - log.max()) / 4)
+            chosen = generator.choice(len(x), chains, p=weights / weights.sum())
             x, log = x[chosen], log[chosen]
         else:
             x = np.tile(self._start(x.shape[1]), (chains, 1))
@@ -448,7 +456,7 @@ class LatentCurvature:
                     break
                 turn = angle[active, None]
                 tried = x[active] * np.cos(turn) + other[active] * np.sin(turn)
-                reached = self.states(tried).log_density
+                reached = self._log_density(tried)
                 taken = reached > least[active]
                 new[active[taken]], new_log[active[taken]] = tried[taken], reached[taken]
                 active = active[~taken]
