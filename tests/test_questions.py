@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import pickle
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -86,7 +88,7 @@ def test_verb_and_method_take_exactly_the_fields(kind: str) -> None:
         assert len(set(signature) - {"data", "schema", "self", "unknown"} - {"columns"}) <= MOST_PARAMETERS
         for field in fields(made):
             default = signature[field.name].default if field.name in taken else field.default
-            assert default in (inspect.Parameter.empty, field.default), field.name
+            assert default in (inspect.Parameter.empty, field.default, ""), field.name
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -304,3 +306,14 @@ def test_what_is_no_question_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_document_that_is_not_there_is_a_file_error(tmp_path: Path) -> None:
     with pytest.raises(discreet.errors.FileError, match=r"none\.json' cannot be read: No such file"):
         discreet.load(tmp_path / "none.json")
+
+
+def test_what_is_missing_or_out_of_place_is_named() -> None:
+    with pytest.raises(InvalidInputError, match="formula is missing, such as income ~ age"):
+        discreet.regress({"y": [1]}, schema={"y": (0, 2)}, epsilon=1)
+    with pytest.raises(InvalidInputError, match="low is missing"):
+        discreet.Number(high=3)
+    with pytest.raises(InvalidInputError, match="Mean takes only column by position"):
+        discreet.Mean("age", "sex")
+    question = discreet.Regress("y ~ x", epsilon=1)
+    assert copy.copy(question) == pickle.loads(pickle.dumps(question)) == question

@@ -13,7 +13,7 @@ import math
 import numbers
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -58,12 +58,43 @@ MAX_UNIT_BINS = 200
 class Declaration:
     """The base class of declarations, which refuse an unknown keyword by name."""
 
-    def __new__(cls, *_: Any, **values: Any) -> Self:
-        """Check the keywords, before the class checks their values."""
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    def __new__(cls, *placed: Any, **values: Any) -> Self:
+        """Check the names of what is given, before the class checks the values."""
         for name, value in values.items():
             if name not in cls.__dataclass_fields__:  # type: ignore[attr-defined]
                 raise InvalidInputError(cls.explain_unknown(name), name, value)
+        names = cls.__match_args__
+        if len(placed) > len(names):
+            allowed = f"takes only {', '.join(names)} by position" if names else "takes nothing by position"
+            raise InvalidInputError(f"{cls.__name__} {allowed}; write NAME=VALUE for the rest")
+        values.update(zip(names, placed, strict=False))
+        for name in names if values else ():  # a copy is made without any
+            value = values.get(name)
+            if (value is None or (isinstance(value, str) and not value)) and cls._requires(name):
+                raise InvalidInputError(f"is missing{cls.such_as(name)}", name)
         return super().__new__(cls)
+
+    @classmethod
+    def _requires(cls, name: str) -> bool:
+        field = cls.__dataclass_fields__[name]  # type: ignore[attr-defined]
+        return field.default is field.default_factory is MISSING
+
+    @classmethod
+    def such_as(cls, name: str) -> str:
+        """Return the end of a message about a missing keyword, which gives an example if there is one.
+
+        Parameters
+        ----------
+        name : str
+            The keyword.
+
+        Returns
+        -------
+        str
+        """
+        return ""
 
     @classmethod
     def explain_unknown(cls, name: str) -> str:

@@ -15,15 +15,15 @@ from typing import Any
 from discreet._declarations import as_choice, as_epsilon, as_probability, as_size
 from discreet._documents.answer import Labels
 from discreet._html import card, paragraph, table
-from discreet._text import align_columns, amount
+from discreet._text import align_columns, amount, nearest
 from discreet._typing import EpsilonLike, SchemaLike
 from discreet.errors import InvalidInputError
 from discreet.questions.base import Question, check_question, question_of
 from discreet.questions.widths import POINTS, RECORDS, Guess, PlannedWidth, as_within, round_digits
 from discreet.schema import Schema, as_schema
 
-SIMULATIONS, MOST_SIMULATIONS = 3, 8
-"""The number of simulated answers whose widths a plan averages: more if the first ones differ."""
+SIMULATIONS, MOST_SIMULATIONS = 3, 5
+"""The number of simulated answers whose median width a plan shows: more if the first ones differ."""
 MAX_STEPS = 8
 """Of the search for ε or n."""
 MAX_EPSILON, MAX_N = 10_000, 10**12
@@ -181,6 +181,7 @@ def plan(
     level: float = 0.95,
     guess: Guess | Mapping[str, Any] | None = None,
     seed: int = 0,
+    **unknown: Any,
 ) -> Plan:
     """Plan a question: the expected widths of its intervals, or the ε or n that a width needs.
 
@@ -228,6 +229,12 @@ def plan(
     ('a share of 50 %',)
     """
     check_question(question)
+    for name, value in unknown.items():
+        keywords = ("epsilon", "within", "n", "of", "level", "guess", "seed")
+        hint = f"is unknown to a plan{nearest(name, keywords)}"
+        if name in Guess.keywords():
+            hint = f"belongs in the guess: guess={{{name!r}: {value!r}}}"
+        raise InvalidInputError(hint, name, value)
     declared = as_schema(schema)
     budget = question.epsilon if epsilon is None else epsilon
     size = n if n is not None else declared.size
@@ -309,7 +316,7 @@ class _Solver:
             if len(simulated) >= SIMULATIONS and PlannedWidth.agree(simulated):
                 break
         labels = Labels.of(self.schema.columns)
-        return Plan(question, n, self.level, PlannedWidth.average(simulated), labels=labels)
+        return Plan(question, n, self.level, PlannedWidth.typical(simulated), labels=labels)
 
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
         """Return the plan with the least ε, to three digits, whose half-width is at most ``within``.

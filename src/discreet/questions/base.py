@@ -278,6 +278,28 @@ class Question(Declaration, ABC):
         return super().explain_unknown(name)
 
     @classmethod
+    def such_as(cls, name: str) -> str:
+        """Return the end of a message about a missing field, which gives an example if there is one.
+
+        Parameters
+        ----------
+        name : str
+            The field.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from discreet import Regress
+        >>> Regress.such_as("formula")
+        ', such as income ~ age + sex'
+        """
+        example = cls.__dataclass_fields__[name].metadata["parameter"].example
+        return f", such as {example}" if example else ""
+
+    @classmethod
     def of(cls, values: Mapping[str, Any], where: str = "") -> Self:
         """Return a question from a mapping, such as a table of a study file or the keywords of a call.
 
@@ -311,7 +333,7 @@ class Question(Declaration, ABC):
         fields_by_name = {field.name: field for field in cls.parameters()}
         for name, field in fields_by_name.items():
             if field.required and name not in values:
-                raise InvalidInputError(f"is missing{_such_as(field)}", f"{prefix}{name}")
+                raise InvalidInputError(f"is missing{cls.such_as(name)}", f"{prefix}{name}")
         try:
             return cls(**values)
         except InvalidInputError as error:
@@ -347,7 +369,7 @@ class Question(Declaration, ABC):
             if text.strip() and not field.python:
                 values[field.name] = field.form.read(text, field.option)
             elif field.required:
-                raise InvalidInputError(f"is missing{_such_as(field)}", field.name)
+                raise InvalidInputError(f"is missing{cls.such_as(field.name)}", field.name)
         return cls(**values)
 
     @classmethod
@@ -419,10 +441,6 @@ class Question(Declaration, ABC):
             last = list(getattr(self, str(subject)))
         options = [f"{written[name].option}={text}" for name, text in texts.items()]
         return [*options, *(["--"] if any(word.startswith("-") for word in last) else []), *last]
-
-
-def _such_as(field: Parameter) -> str:
-    return f", such as {field.example}" if field.example else ""
 
 
 def check_question(question: Any) -> None:

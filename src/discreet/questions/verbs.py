@@ -219,8 +219,8 @@ def quantiles(
 
 def survival(
     data: Any,
-    time: str,
-    event: str,
+    time: str = "",
+    event: str = "",
     *,
     schema: SchemaLike = None,
     epsilon: EpsilonLike | None = None,
@@ -275,7 +275,7 @@ def survival(
 
 def regress(
     data: Any,
-    formula: str,
+    formula: str = "",
     *,
     schema: SchemaLike = None,
     epsilon: EpsilonLike | None = None,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 from discreet._declarations import as_float
@@ -18,6 +18,8 @@ POINTS = "points"
 """The unit of shares, whose widths are shown in percentage points."""
 RECORDS = "records"
 """The unit of numbers of records."""
+NOTABLE_RATIO = 1.5
+"""The ratio of the largest to the least simulated width from which on a plan states both."""
 AGREEMENT = 0.05
 """The relative standard error at which the mean width is precise enough to end the simulations."""
 DEFAULT_MISSING_RATE = 0.1
@@ -210,6 +212,8 @@ class PlannedWidth(NamedTuple):
     warnings: tuple[str, ...] = ()
     unit: str = "coefficients"
     assumed: str = "simulated records spread over the bounds"
+    ranges: tuple[tuple[float, float], ...] = ()
+    """The least and the largest half of each interval, where they differ by chance by more than a half."""
 
     @property
     def scale(self) -> int:
@@ -243,8 +247,8 @@ class PlannedWidth(NamedTuple):
         return all(stdev(column) <= AGREEMENT * math.sqrt(len(column)) * fmean(column) for column in columns)
 
     @staticmethod
-    def average(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
-        """Return the average of several simulations, by their mean squared widths and mean shares of noise.
+    def typical(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
+        """Return the medians of several simulations; where widths vary by chance, with a note that says so.
 
         Parameters
         ----------
@@ -257,18 +261,26 @@ class PlannedWidth(NamedTuple):
 
         Examples
         --------
-        >>> first, second = PlannedWidth(("age",), (3.0,), (0.25,)), PlannedWidth(("age",), (4.0,), (0.75,))
-        >>> both = PlannedWidth.average([first, second])
-        >>> round(both.widths[0], 4), both.noise_shares
-        (3.5355, (0.5,))
+        >>> trials = [PlannedWidth(("age",), (half,), (0.5,)) for half in (3.0, 4.0, 9.0)]
+        >>> PlannedWidth.typical(trials).widths, PlannedWidth.typical(trials).notes
+        ((4.0,), (('Chance', 'in 3 simulated answers the half-width of age was between 3 and 9'),))
         """
-        squares = [[width**2 for width in planned.widths] for planned in simulated]
+        columns = list(zip(*(planned.widths for planned in simulated), strict=True))
         shares = zip(*(planned.noise_shares for planned in simulated), strict=True)
-        return simulated[0]._replace(
-            widths=tuple(math.sqrt(sum(column) / len(simulated)) for column in zip(*squares, strict=True)),
-            noise_shares=tuple(sum(column) / len(simulated) for column in shares),
+        ranges = tuple((min(column), max(column)) for column in columns)
+        planned = simulated[0]._replace(
+            widths=tuple(map(median, columns)),
+            noise_shares=tuple(map(median, shares)),
             warnings=tuple(dict.fromkeys(text for planned in simulated for text in planned.warnings)),
         )
+        if all(most <= NOTABLE_RATIO * least for least, most in ranges):
+            return planned
+        least, most = (f"{planned.scale * half:.3g}" for half in ranges[planned.widest])
+        chance = (
+            f"in {len(simulated)} simulated answers the half-width of {planned.names[planned.widest]} was "
+            f"between {least} and {most}"
+        )
+        return planned._replace(ranges=ranges, notes=(*planned.notes, ("Chance", chance)))
 
 
 def as_within(within: Any, unit: str) -> float:

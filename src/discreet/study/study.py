@@ -353,8 +353,8 @@ class Study:
 
     def survival(
         self,
-        time: str,
-        event: str,
+        time: str = "",
+        event: str = "",
         *,
         epsilon: EpsilonLike | None = None,
         by: str | None = None,
@@ -394,7 +394,7 @@ class Study:
 
     def regress(
         self,
-        formula: str,
+        formula: str = "",
         *,
         epsilon: EpsilonLike | None = None,
         delta: EpsilonLike | None = None,
@@ -585,6 +585,7 @@ class Study:
         of: str | None = None,
         level: float = 0.95,
         guess: Mapping[str, Any] | None = None,
+        **unknown: Never,
     ) -> Plan:
         """Plan a question under the schema of this study; no data are opened.
 
@@ -617,7 +618,8 @@ class Study:
         True
         """
         asked = self._with_delta(question)
-        return plan(asked, self.schema, epsilon=epsilon, within=within, n=n, of=of, level=level, guess=guess)
+        options: dict[str, Any] = {"epsilon": epsilon, "within": within, "n": n, "of": of, "level": level}
+        return plan(asked, self.schema, guess=guess, **options, **unknown)
 
     def split(self, questions: Iterable[Mapping[str, Any]]) -> Split:
         """Divide the budget of this study among questions; no data are opened.
