@@ -30,7 +30,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from discreet._data import clipped_sum, contingency, count_bins, count_codes, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_codes, count_levels, count_texts
 from discreet._data.grids import Grid
 from discreet._data.weighted import WeightedDesign
 from discreet._declarations import Domain, Relation, steps_between
@@ -40,6 +40,7 @@ from discreet.regression._newton.fit import Regression, regression
 from discreet.regression._newton.records import read
 from discreet.regression.means import MeanDesign
 from discreet.schema import Category, Number, Schema
+from shorthand import count_bins
 
 
 class Absent:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import discreet
-from discreet._declarations import Domain
+from discreet._data import redact_errors, statistics
+from discreet._data.grids import Bins
+from discreet._declarations import EXCLUDE, Domain
 from discreet.ledger.charging import Charge
 from discreet.schema import VALUE
 
@@ -171,3 +173,20 @@ def groups_request(outcome: str, by: str, levels: Any, groups: Any, missing: Any
     }
     schema = schema_of(columns, given)
     return discreet.Proportions(outcome, by=by, **given).request(schema)
+
+
+@redact_errors
+def count_bins(
+    data: Any,
+    *,
+    edges: Any,
+    outside: str | None = None,
+    missing: str | None = None,
+    column: str | None = None,
+    **bound: Any,
+) -> tuple[int, ...]:
+    """Exact counts of numbers in bins: outside may be "clip" or "level", missing "level" or "exclude"."""
+    contribution = statistics.Contribution(**bound)
+    rule = "level" if missing == EXCLUDE and not contribution.private_size else missing
+    bins = Bins(edges, outside, rule).accepting(not contribution.strict)
+    return contribution.check_total(statistics._count(data, bins, column, contribution))

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 import discreet._data
 from discreet._declarations import Domain
+from shorthand import count_bins
 
 Row = tuple[str | None, float | None, int | None, str]
 """Text, real number, whole number, person."""
@@ -225,9 +226,7 @@ STATISTICS: dict[str, Statistic] = {
         _moments,
     ),
     "binned": (
-        lambda t, **k: discreet._data.count_bins(
-            t, column="real", edges=EDGES, outside="level", missing="level", **k
-        ),
+        lambda t, **k: count_bins(t, column="real", edges=EDGES, outside="level", missing="level", **k),
         bin_code,
         lambda codes: histogram(codes, 5),
     ),

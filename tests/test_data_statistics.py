@@ -23,12 +23,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tables
-from discreet._data import ClippedSum, Glob, clipped_sum, contingency, count_bins, count_levels, sql
+from discreet._data import ClippedSum, Glob, clipped_sum, contingency, count_levels, sql
 from discreet._data import engines as engines_module
 from discreet._data import files as files_module
 from discreet._data.grids import Grid
 from discreet._declarations import Domain
 from discreet.errors import DataError, FileError, InvalidInputError, TooLargeError
+from shorthand import count_bins
 from tables import EDGES, LEVELS, STATISTICS, STEPS, TABLES, Row, expected, measured
 
 SECRET = "S3CRET-value-of-a-record"

@@ -19,7 +19,6 @@ import independence
 from discreet._data import (
     clipped_sum,
     contingency,
-    count_bins,
     count_levels,
     count_texts,
     database,
@@ -30,6 +29,7 @@ from discreet._data.values import words
 from discreet._declarations import Domain
 from discreet.errors import DataError, FileError, InvalidInputError
 from discreet.study.study import read_study
+from shorthand import count_bins
 
 SECRET = "S3CRET"
 ROWS = [("a", 0.5, 1), ("A", 2.0, 2), ("é", None, 3), ("l7", math.inf, 4), ("a", -0.0, 1), (None, 3.0, 2)]

@@ -20,7 +20,6 @@ from discreet._cli import main
 from discreet._data import (
     clipped_sum,
     contingency,
-    count_bins,
     count_codes,
     count_levels,
     engines,
@@ -36,7 +35,7 @@ from discreet._studio.shell import problem
 from discreet.errors import DataError, EngineFailure, FileError
 from discreet.regression._newton import records as newton
 from discreet.regression._newton.fit import regression
-from shorthand import mean_request
+from shorthand import count_bins, mean_request
 from workbooks import workbook
 
 MARK = "Zyx7secret"

@@ -16,7 +16,6 @@ from discreet._cli import main
 from discreet._data import (
     clipped_sum,
     contingency,
-    count_bins,
     count_codes,
     count_levels,
     count_texts,
@@ -25,6 +24,7 @@ from discreet._data import (
 )
 from discreet._declarations import Domain
 from discreet.errors import DiscreetError, FileError, InvalidInputError, TooLargeError
+from shorthand import count_bins
 from workbooks import workbook
 
 SECRET = "Zyx7secret"

@@ -21,7 +21,7 @@ import discreet
 import discreet.study.study  # before a test patches what it imports
 import shorthand
 from discreet._cli import app
-from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_levels, count_texts
 from discreet._declarations import Domain
 from discreet._inference.noise_aware import MixedShares, Respondents, noise_aware
 from discreet._numerics.cells import GivenTotal
@@ -36,6 +36,7 @@ from discreet.regression import means
 from discreet.regression._newton import rounds
 from discreet.regression._newton.sums import add_noise
 from pace import now_or_slow
+from shorthand import count_bins
 
 LEVELS = ("no", "yes", "maybe")
 PARTLY = ["no"] * 200 + ["yes"] * 90 + ["maybe"] * 30 + [None] * 280

@@ -17,9 +17,10 @@ import pytest
 import discreet
 import shorthand
 from discreet._cli import main
-from discreet._data import Glob, clipped_sum, contingency, count_bins, count_levels, read_rows, sql
+from discreet._data import Glob, clipped_sum, contingency, count_levels, read_rows, sql
 from discreet._declarations import Domain
 from discreet.errors import DataError, DiscreetError
+from shorthand import count_bins
 from workbooks import workbook
 
 MARK = "Zyx7secret"

@@ -529,19 +529,6 @@ def as_size(n: Any) -> int:
     return as_positive(n, "n", ": there are no data to protect")
 
 
-def check_hidden_size(n: Any, person: Any) -> None:
-    """Refuse what cannot be used with add-remove: a public n, and a bound on the records of a person. Under
-    a bound an additional record may displace another, so that two change.
-    """
-    if n is not None:
-        raise InvalidInputError("n is private under add-remove: leave n out, or say relation='replace-one'")
-    if person is not None:
-        raise InvalidInputError(
-            "person= needs relation='replace-one'; add-remove protects single records: reduce the data "
-            "to one record per person first"
-        )
-
-
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
     """Return the counts of k levels as exact ints, non-negative and with sum n where it is public."""
     if isinstance(counts, Mapping):

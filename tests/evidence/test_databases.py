@@ -17,14 +17,14 @@ import sqlalchemy as sa
 
 import discreet
 import independence
-from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_levels, count_texts
 from discreet._declarations import Domain
 from discreet.errors import DataError, InvalidInputError
 from discreet.regression._newton.records import read
 from evidence import postgres
 from evidence.components import need
 from evidence.test_engines import generated
-from shorthand import mean_request, regress_request
+from shorthand import count_bins, mean_request, regress_request
 from tables import STATISTICS, TABLES, Row, expected, measured
 
 pytestmark = pytest.mark.slow

@@ -24,11 +24,11 @@ import pytest
 
 import independence
 import shorthand
-from discreet._data import clipped_sum, contingency, count_bins, count_levels, count_texts
+from discreet._data import clipped_sum, contingency, count_levels, count_texts
 from discreet._declarations import Domain
 from discreet.errors import DataError, InvalidInputError
 from evidence.components import need
-from shorthand import mean_request
+from shorthand import count_bins, mean_request
 from tables import STATISTICS, STEPS, TABLES, Row, expected, measured
 
 pytestmark = [

@@ -69,31 +69,6 @@ def _check_name(data: Any) -> None:
             )
 
 
-def count_bins(
-    data: Any,
-    *,
-    edges: Any,
-    outside: str | None = None,
-    missing: str | None = None,
-    column: str | None = None,
-    **bound: Unpack[RecordBound],
-) -> tuple[int, ...]:
-    """Return exact counts of numbers in the declared bins [e₀, e₁), [e₁, e₂), …, the last one closed.
-
-    A number outside the edges is an error, unless ``outside`` is ``"clip"`` (to the nearest bin) or
-    ``"level"``: then their number follows those of the bins. Null and NaN are an error unless ``missing`` is
-    ``"level"``: then their number is the last. The edges may be infinite. For the rest see
-    :func:`count_levels`; text is read as numbers in CSV and TSV files only.
-    """
-    contribution = Contribution(**bound)
-    missing_rule = "level" if missing == EXCLUDE and not contribution.private_size else missing
-    return contribution.check_total(
-        _count(
-            data, Bins(edges, outside, missing_rule).accepting(not contribution.strict), column, contribution
-        )
-    )
-
-
 def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
     """Return exact counts of the cross table of several columns: an array with an axis for each, in order.
 

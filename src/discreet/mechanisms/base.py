@@ -115,10 +115,8 @@ class Mechanism(ABC):
         """Draw released counts for validated counts, with exact integer randomness from ``source``."""
         return self.decode(self._noisy(counts, source))
 
-    def _noisy(self, counts: tuple[int, ...], source: Source) -> tuple[int, ...]:
-        """Draw the noisy counts from which released ones are computed, for mechanisms that publish them."""
-        raise NotImplementedError
-
+    _noisy: ClassVar[Callable[[Any, tuple[int, ...], Source], tuple[int, ...]]]
+    """The draw of noisy counts from which released ones are computed, for mechanisms that publish them."""
     decode: ClassVar[Callable[[Any, tuple[int, ...]], tuple[int, ...]]]
     """The function from noisy counts to released ones, for mechanisms that publish noisy counts."""
 

@@ -27,13 +27,7 @@ _TYPICAL = {
 
 
 def simulate_fit(
-    asked: Regression,
-    n: int,
-    seed: int,
-    typical: float | None = None,
-    correlation: float = 0.0,
-    spread: float | None = None,
-    shares: Mapping[str, Sequence[float]] | None = None,
+    asked: Regression, n: int, seed: int, *guessed: Any
 ) -> tuple[Fit, float, tuple[tuple[str, str], ...]]:
     """Return a fit to simulated records, the factor for its widths, and notes on the division of the budget.
 
@@ -50,7 +44,7 @@ def simulate_fit(
     alone = replace(asked, n=None, person=None, per_person=None, aim=aim)
     people = asked.per_person or 1
     vars(alone)["mu_squared"] = asked.mu_squared * Fraction(n, size) / people**2
-    frame = simulate_records(asked.design, asked.family, size, seed, typical, correlation, spread, shares)
+    frame = simulate_records(asked.design, asked.family, size, seed, *guessed)
     return alone.fit(frame, source=SeededEntropy(seed)), math.sqrt(size / n), _split(schedule)
 
 
