@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discreet._data.engines import as_frame, choose, compared_exactly, no_column, pandas_values
 from discreet._data.files import Files, is_files, no_field, sql
@@ -15,9 +15,6 @@ from discreet._data.values import is_missing, value_counts, value_text, wrong_ty
 from discreet._data.withheld import fetch
 from discreet._declarations import as_plain
 from discreet.errors import DataError, InvalidInputError
-
-if TYPE_CHECKING:
-    pass
 
 _CODE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 Chooser = Callable[[Sequence[str], str | None], str]

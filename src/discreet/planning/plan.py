@@ -313,10 +313,11 @@ class _Solver:
         simulated: list[PlannedWidth] = []
         for seed in range(self.seed, self.seed + MOST_SIMULATIONS):
             simulated.append(request.simulate(n, self.level, seed, self.guess))
-            if len(simulated) >= SIMULATIONS and PlannedWidth.agree(simulated):
+            planned = PlannedWidth.typical(simulated)
+            if len(simulated) >= SIMULATIONS and not planned.ranges:
                 break
         labels = Labels.of(self.schema.columns)
-        return Plan(question, n, self.level, PlannedWidth.typical(simulated), labels=labels)
+        return Plan(question, n, self.level, planned, labels=labels)
 
     def solve_epsilon(self, n: int, within: Any, of: str | None) -> Plan:
         """Return the plan with the least ε, to three digits, whose half-width is at most ``within``.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Any, NamedTuple
 
 from discreet._declarations import as_float
@@ -18,10 +18,8 @@ POINTS = "points"
 """The unit of shares, whose widths are shown in percentage points."""
 RECORDS = "records"
 """The unit of numbers of records."""
-NOTABLE_RATIO = 1.5
+NOTABLE_RATIO = 1.25
 """The ratio of the largest to the least simulated width from which on a plan states both."""
-AGREEMENT = 0.05
-"""The relative standard error at which the mean width is precise enough to end the simulations."""
 DEFAULT_MISSING_RATE = 0.1
 """The default guess of the share of records without a value, where these are left out."""
 
@@ -213,7 +211,7 @@ class PlannedWidth(NamedTuple):
     unit: str = "coefficients"
     assumed: str = "simulated records spread over the bounds"
     ranges: tuple[tuple[float, float], ...] = ()
-    """The least and the largest half of each interval, where they differ by chance by more than a half."""
+    """The least and the largest half of each interval, where they differ by chance."""
 
     @property
     def scale(self) -> int:
@@ -224,27 +222,6 @@ class PlannedWidth(NamedTuple):
     def widest(self) -> int:
         """The index of the widest interval, not counting the intercept."""
         return max(range(len(self.names)), key=lambda j: (self.names[j] != "Intercept", self.widths[j]))
-
-    @staticmethod
-    def agree(simulated: Sequence[PlannedWidth]) -> bool:
-        """Return whether the mean width of several simulations is known to a few percent.
-
-        Parameters
-        ----------
-        simulated : sequence of PlannedWidth
-            The simulations, two or more.
-
-        Returns
-        -------
-        bool
-
-        Examples
-        --------
-        >>> PlannedWidth.agree([PlannedWidth(("age",), (half,), (0.5,)) for half in (3.0, 3.1, 2.9)])
-        True
-        """
-        columns = zip(*(planned.widths for planned in simulated), strict=True)
-        return all(stdev(column) <= AGREEMENT * math.sqrt(len(column)) * fmean(column) for column in columns)
 
     @staticmethod
     def typical(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
@@ -276,11 +253,9 @@ class PlannedWidth(NamedTuple):
         if all(most <= NOTABLE_RATIO * least for least, most in ranges):
             return planned
         least, most = (f"{planned.scale * half:.3g}" for half in ranges[planned.widest])
-        chance = (
-            f"in {len(simulated)} simulated answers the half-width of {planned.names[planned.widest]} was "
-            f"between {least} and {most}"
-        )
-        return planned._replace(ranges=ranges, notes=(*planned.notes, ("Chance", chance)))
+        of = f"in {len(simulated)} simulated answers the half-width of {planned.names[planned.widest]}"
+        note = ("Chance", f"{of} was between {least} and {most}")
+        return planned._replace(ranges=ranges, notes=(*planned.notes, note))
 
 
 def as_within(within: Any, unit: str) -> float:
