@@ -187,7 +187,7 @@ class QuantileAnswer(Answer):
         facts = (("Bins", f"{len(self.edges) - 1} from {self.edges[0]:g} to {self.edges[-1]:g}"),)
         return Words(
             headline=f"Private {'weighted ' * weighted}quantiles of {self.column}{by}",
-            name=f"Quantiles of {self.column}{by}",
+            name=f"{'Weighted q' if weighted else 'Q'}uantiles of {self.column}{by}",
             facts=(*facts, *(fact for fact in counted if fact[0] in _FACTS)),
             notes=(INTERVALS_NOTE, *(words.notes if weighted else ())),
             reading=(_READING,),

@@ -723,7 +723,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         facts += [("Errors", "may have unequal variances (robust)")] if asked.errors else []
         return Words(
             headline=f"{stamp} {'weighted ' * bool(asked.weight)}{asked.family} regression: {asked.formula}",
-            name=f"Regression {asked.formula} ({asked.family})",
+            name=f"{'Weighted r' if asked.weight else 'R'}egression {asked.formula} ({asked.family})",
             facts=tuple(facts),
             reading=(_READING,),
         )
