@@ -656,6 +656,17 @@ def test_without_noise_a_regression_is_that_of_the_survey_package(kind: str) -> 
     assert (again.content()["rounds"], again.survey) == (fit.content()["rounds"], fit.survey)
 
 
+def test_residuals_wider_than_half_of_the_bounds_do_not_move_coefficients() -> None:
+    """Without noise nothing is clipped, also where responses are at either bound."""
+    rng = np.random.default_rng(4)
+    frame = benchmark.survey(rng, 4000, "linear")
+    frame["income"] = np.where(rng.random(4000) < 0.05 + 0.03 * frame["x"], 80.0, 0.0)
+    fit = benchmark.answer(benchmark.request("linear", 4000, 1e6, None), frame, SeededEntropy(1))
+    estimates, deviations = benchmark.hajek(frame, "linear")
+    assert np.abs(fit.mean() - estimates).max() < 0.02 * deviations.min()
+    assert load_answer(fit.to_json()) == fit
+
+
 @pytest.mark.parametrize("about", [{"n": 2000}, {}, {"n": 2000, "person": "p", "per_person": 2}])
 def test_a_weighted_regression_is_what_its_document_says(about: dict[str, Any]) -> None:
     """Everything is in the document, and noise that is too small, or sums that are left out, are refused."""

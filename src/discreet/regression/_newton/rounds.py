@@ -128,10 +128,7 @@ def ask(
             distribution = normal_approximation(setting, [evidence(setting, *earlier) for earlier in rounds])
             point, clip = model.linearise_at(design, distribution, setting.cost(share))
             if setting.robust and model.normal:  # squares of residuals are those of errors only near them
-                point, clip = (
-                    distribution.mean,
-                    min(model.clip(distribution, setting.cost(share)) or 1.0, 1.0),
-                )
+                point, clip = distribution.mean, model.clip(distribution, setting.cost(share))
         link = model.link(design, point, clip, setting.robust)
         if rounds:
             link = _mix(setting, distribution, link, plan.shares, [done.link for done, _ in rounds])
