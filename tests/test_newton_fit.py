@@ -451,6 +451,27 @@ def test_very_many_records_are_predicted_in_few_passes() -> None:
     assert "5 rounds" in split[0][1]
 
 
+def test_the_number_of_rounds_follows_the_signal_for_each_coefficient() -> None:
+    from discreet.regression._newton.rounds import Schedule
+
+    def rounds(columns: int, n: int) -> int:
+        names = [f"x{i}" for i in range(columns)]
+        asked = regression(
+            "y ~ " + " + ".join(names),
+            family="binomial",
+            bounds=dict.fromkeys(names, (-1, 1)),
+            levels={"y": (0, 1)},
+            epsilon=1,
+            delta="1e-6",
+            n=n,
+        )
+        return len(Schedule.of(asked.setting(n), "intervals").shares)
+
+    # nμ = 237 for 1,000 records
+    assert [rounds(1, n) for n in (800, 1_000, 8_000, 9_000)] == [2, 3, 3, 4]
+    assert [rounds(9, n) for n in (4_000, 5_000)] == [2, 3]
+
+
 def test_columns_that_the_prior_decides_are_named() -> None:
     """Values at one end of wide bounds, whose spread the noise hides."""
     pandas = pytest.importorskip("pandas")
