@@ -118,8 +118,8 @@ def test_a_table_and_a_group_without_records_are_pooled_around_the_line() -> Non
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"covariates": {"income": {"a": 1}}}, "lacks the group 'b'"),
-        ({"covariates": {"income": dict.fromkeys(AREAS, 1)}}, "need to differ"),
+        ({"covariates": {"income": {"a": 1}}}, "has no number for the group 'b'"),
+        ({"covariates": {"income": dict.fromkeys(AREAS, 1)}}, "must not be constant"),
         ({"covariates": {"income": dict.fromkeys(AREAS, "high")}}, "a finite number"),
         ({"covariates": {str(i): {a: float(a == AREAS[i]) for a in AREAS} for i in range(7)}}, "more than 8"),
         ({"covariates": [1, 2]}, "must map names to numbers"),

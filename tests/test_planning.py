@@ -188,7 +188,7 @@ def test_a_rare_value_of_a_category_is_planned_as_rare() -> None:
         ({"g": (0.5, 0.5)}, "shares of 'g' must be 3 numbers"),
         (
             {"x": (0.5, 0.5)},
-            "shares of 'x' are guessed, but it is not among the categories of the formula: g",
+            "shares of 'x' are given, but it is not a category of the formula, which has: g",
         ),
         ({"g": (0.5, 0.5, 0.5)}, "shares of 'g' must be between 0 and 1 and add up to 1"),
     ):

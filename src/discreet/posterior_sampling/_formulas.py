@@ -20,7 +20,7 @@ _LONGEST, _LARGEST_POWER, _DEEPEST = 1000, 1000, 300
 def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
     """Check that a formula has only numbers, variables, five operators and a few functions, and bounded work.
 
-    Numbers become floats, so that none grows without bound; whole powers of a variable stay whole.
+    Numbers become floats, so that none grows without bound, except whole exponents of a variable.
     """
     if depth > _DEEPEST:
         raise InvalidInputError("nested too deep")
@@ -67,7 +67,7 @@ def _evaluate(text: str, functions: dict[str, Any], values: dict[str, Any]) -> A
     try:
         return eval(compile_formula(text, tuple(values)), {"__builtins__": {}}, {**functions, **values})
     except (ArithmeticError, RecursionError):
-        raise InvalidInputError(f"{text!r} cannot be computed: one of its numbers is not a number") from None
+        raise InvalidInputError(f"{text!r} cannot be computed: a value in it is undefined") from None
 
 
 def _lgamma(z: Any) -> Any:

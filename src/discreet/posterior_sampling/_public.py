@@ -27,12 +27,12 @@ _SIMULATED_DRAWS = 16
 
 @dataclass(frozen=True)
 class PublicPlan:
-    """What typical public records contribute to one private draw; made by :func:`plan_public`."""
+    """What public records would contribute to one private draw; made by :func:`plan_public`."""
 
     family: str
     n: int
     public: int
-    """Public records at hand."""
+    """The number of public records."""
     enough: int | None
     """The least number of public records with which ``direct`` meets the target; None above 10⁹."""
     weight: tuple[float, float]
@@ -40,7 +40,7 @@ class PublicPlan:
     error: tuple[float, float] | None
     """Expected standard deviation of θ given the draw, without and with; None where it is not known."""
     records: int | None
-    """How many private records, without the public ones, would give the smaller error."""
+    """The number of private records that, without public ones, would give the second error."""
 
     @property
     def worth(self) -> int | None:
@@ -92,7 +92,7 @@ def plan_public(
     epsilon, order, delta
         The target, as in :func:`discreet.posterior_sampler`.
     public
-        Public records at hand.
+        The number of public records that are available.
     **options
         Options of the family.
 

@@ -628,7 +628,7 @@ class NumberFamily(Family):
 
     @property
     def move(self) -> Fraction:
-        """The most that one record can change: the width of the bounds, or the largest nearby difference.
+        """The most by which one record can change: the width of the bounds, or ``nearby`` if it is given.
 
         Rounding to the grid can add one step to the difference of two numbers.
         """
@@ -718,7 +718,7 @@ class ProfiledFamily(Family):
     def profile_pairs(self, eta: Natural, n: int, r: Fraction) -> list[Pair]:
         """Return pairs of neighbouring posteriors, one of which has the largest hockey-stick divergence.
 
-        Where no theorem names them, δ(ε) follows from the Rényi divergences.
+        Where no theorem identifies them, δ(ε) follows from the Rényi divergences.
 
         Parameters
         ----------
@@ -732,7 +732,7 @@ class ProfiledFamily(Family):
         Returns
         -------
         list of pairs of tuples
-            Empty where no theorem names them.
+            Empty where no theorem identifies them.
         """
         return self.extreme_pairs(eta, n, r)
 
@@ -789,7 +789,7 @@ class ProfiledFamily(Family):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : Ball
-            The end.
+            The bound.
         above : bool
             Whether to return the upper tail.
 
@@ -808,7 +808,7 @@ class ProfiledFamily(Family):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : ndarray
-            The ends.
+            The bounds.
         above : bool
             Whether to return the upper tail.
 
@@ -819,7 +819,7 @@ class ProfiledFamily(Family):
         raise NotImplementedError
 
     def size(self, eta: Natural) -> Fraction:
-        """Return the parameter that determines how many digits floating-point tails lose.
+        """Return the parameter on which the relative rounding error of floating-point tails depends.
 
         Parameters
         ----------
@@ -833,7 +833,7 @@ class ProfiledFamily(Family):
         return max(eta)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        """Return upper bounds on the divergences of the pairs that the profile pairs do not cover.
+        """Return upper bounds on the divergences of neighbours that the profile pairs do not bound.
 
         Parameters
         ----------
@@ -849,7 +849,7 @@ class ProfiledFamily(Family):
         Returns
         -------
         ndarray or None
-            None if the profile pairs cover all.
+            None if there are no such pairs.
         """
         return None
 
@@ -962,7 +962,7 @@ def public_prior(prior: Any) -> list[Any]:
 
 
 def of_two(kind: type[Kind], parameters: Any, expected: str) -> Kind:
-    """Return the prior of a kind with two parameters.
+    """Return a prior of the class ``kind``, which has two parameters.
 
     Parameters
     ----------
@@ -1088,7 +1088,7 @@ def clipped_words(bounds: Sequence[float] | None) -> str:
 
 
 def _shift(pair: Pair) -> Fraction:
-    """η_P − η_Q in the first coordinate that differs."""
+    """Return η_P − η_Q in the first coordinate in which they differ."""
     return next(p - q for p, q in zip(*pair, strict=True) if p != q)
 
 
@@ -1129,7 +1129,7 @@ def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
 
 
 def _mix(pair: Pair, order: Fraction) -> Natural:
-    """λη_P + (1−λ)η_Q."""
+    """Return λη_P + (1−λ)η_Q."""
     return tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
 
 
@@ -1243,7 +1243,7 @@ class PosteriorCurve(Curve):
 
     @cached_property
     def _by_order(self) -> tuple[FloatArray, FloatArray]:
-        """λ − 1 for some orders, and ln δ(0) by each of them."""
+        """λ − 1 for a grid of orders λ, and ln of the bound on δ(0) that follows from each."""
         top = min(self.max_order - 1, _LARGEST_ORDER)
         if not top > 0:
             return np.zeros(0), np.zeros(0)
@@ -1324,7 +1324,7 @@ class ProfiledCurve(PosteriorCurve):
         return self._or_elsewhere(worst, epsilons)
 
     def _or_elsewhere(self, worst: FloatArray, epsilons: FloatArray) -> FloatArray:
-        """Return the larger of the divergences of the profile pairs and the bounds on all others."""
+        """Return the largest of ``worst``, from the profile pairs, and the bounds on all other pairs."""
         some = epsilons
         if len(epsilons) > 513:  # interpolate in e^ε: chords lie above a convex curve
             some = np.linspace(float(epsilons.min()), min(float(epsilons.max()), 700.0), 513)

@@ -50,7 +50,7 @@ _UNCHECKED = (
     "shown as stated, not checked"
 )
 _COARSE_GRID_CELLS = 2**22
-"""The coarsest grid, in multiples of the default cell width: 2⁻¹⁰ of the scale of a draw."""
+"""The coarsest grid for inference, in default cell widths: cells are then 2⁻¹⁰ of a draw's scale."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -112,7 +112,7 @@ class PosteriorSampler:
         return together.to_dp(delta) if number > 1 and delta else together
 
     def _eta(self, statistic: Any, n: int | None = None) -> Natural:
-        """η₀/m + r ΣS(x) of all records, or of n."""
+        """Return η₀/m + r ΣS(x), from the statistic of all records or of ``n``."""
         more = self.family.contribution(statistic, self.n if n is None else n)
         return add_scaled(start(self.family, self.prior, self.m), more, Fraction(self.r))
 

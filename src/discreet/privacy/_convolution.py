@@ -1,19 +1,19 @@
 """Composition of privacy profiles: discretise each upwards, convolve, and read δ(ε) off the result.
 
 For output distributions P, Q let h(γ) = sup_A P(A) − γ Q(A), so that δ(ε) = h(e^ε). h is convex and
-non-increasing with h(0) = 1, and the supremum over all neighbouring pairs, in both orders, is so too; it also
-satisfies h(γ) = 1 − γ + γ h(1/γ), which gives the negative ε. Such a curve belongs to a pair of distributions
-that dominates all the others, and the product of dominating pairs dominates an adaptive composition (Zhu,
-Dong and Wang 2022).
+non-increasing with h(0) = 1, and so is its supremum over all neighbouring pairs. Taken over both orders of
+each pair, the supremum also satisfies h(γ) = 1 − γ + γ h(1/γ), which gives δ at negative ε. Such a curve
+belongs to a pair of distributions that dominates all the others, and the product of dominating pairs
+dominates an adaptive composition (Zhu, Dong and Wang 2022).
 
 *Discretise*: between grid points ε = iΔ replace h by its chords in γ. A chord lies above a convex curve, so
 the result is pessimistic; it is the curve of a discrete pair whose likelihood ratios are the e^{iΔ} and whose
-masses are the changes of slope ("connect the dots", Doroshenko et al. 2022). *Convolve*: after the masses
-were multiplied by e^{θ·loss}, with θ near the best Chernoff exponent for the wanted ε or δ, so that the
-rounding errors of the transforms are small against δ(ε) and not only against 1. The shortest distributions
-are convolved first, and negligible tails are cut off, so that the work hardly grows with the number of parts.
-The distribution at one θ answers for every ε; bounds on all errors are added. Derivation and numerical slack:
-``proofs/accounting.md``.
+masses are the changes of slope ("connect the dots", Doroshenko et al. 2022). *Convolve*: the masses are first
+multiplied by e^{θ·loss}, with θ near the best Chernoff exponent for the wanted ε or δ, so that rounding
+errors of the Fourier transforms are small relative to δ(ε) and not just relative to 1. The shortest
+distributions are convolved first, and negligible tails are cut off, so that the work hardly grows with the
+number of parts. The distribution at one θ gives a bound on δ at every ε, to which bounds on all numerical
+errors are added. Derivation: ``proofs/accounting.md``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _MAX_UNCUT_LENGTH = 2048  # distributions up to this length are not cut
 
 
 class Losses(NamedTuple):
-    """A discrete distribution of the privacy loss: P-masses of (first + i)·Δ, and of an infinite loss."""
+    """A discrete distribution of the privacy loss under P.
+
+    ``masses[i]`` is the probability of the loss (first + i)·Δ, and ``infinite`` that of an infinite loss.
+    """
 
     masses: FloatArray
     first: int
@@ -54,7 +57,7 @@ class Losses(NamedTuple):
 
 
 def discretise(curve: Curve, reach: float, step: float) -> Losses:
-    """Round a profile up to a discrete distribution on multiples of ``step``, up to ``reach``."""
+    """Return a loss distribution on multiples of ``step`` up to ``reach`` that dominates ``curve``'s."""
     if curve.response is not None:
         return _response(curve.end, float(curve.response[1]), step)
     if step > 700.0:  # one cell is beyond the doubles: every loss above 0 counts as infinite
@@ -82,12 +85,12 @@ def discretise(curve: Curve, reach: float, step: float) -> Losses:
 
 
 def _changes(falls: FloatArray) -> FloatArray:
-    """Return by how much each slope is steeper than the next; beyond the last, the rest is infinite loss."""
+    """Return the difference between each slope and the next; after the last slope comes 0."""
     return np.asarray(falls - np.append(falls[1:], 0.0))
 
 
 def _response(loss: float, infinite: float, step: float) -> Losses:
-    """Put losses ±ε on the grid; a mass between two points is split such that P and Q keep their masses."""
+    """Return losses ±ε on the grid; a mass between two points is split, preserving its P- and Q-totals."""
     number = max(1, math.ceil(loss / step))
     number += number * step < loss  # what lies beyond the last point would be moved down to it
     masses = np.zeros(2 * number + 1)
@@ -119,7 +122,7 @@ def _lower_hull(x: FloatArray, y: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def grid(spent: Sequence[tuple[Curve, int]]) -> tuple[list[tuple[Losses, int]], float]:
-    """Put every profile on one grid that is fine enough and that holds the whole composition."""
+    """Return every curve as losses on one grid for the whole composition, with its count; and the step."""
     tail = _TAIL_MASS / sum(count for _, count in spent)
     parts = [(curve, count, _reach(curve, tail)) for curve, count in spent]
     whole = math.fsum(2 * reach * count for _, count, reach in parts)
@@ -145,7 +148,7 @@ def _variance(curve: Curve, reach: float) -> float:
 
 
 def _common_step(responses: Sequence[tuple[Fraction, Fraction] | None]) -> float | None:
-    """Return the largest number of which all losses are multiples, as a double; None if there is none."""
+    """Return the largest step that divides every loss, as a double; None if there is none."""
     numerator, denominator = 0, 1
     for response in responses:
         if response is None or denominator > 1 << 60:
@@ -158,7 +161,7 @@ def _common_step(responses: Sequence[tuple[Fraction, Fraction] | None]) -> float
 
 
 def _reach(curve: Curve, tail: float) -> float:
-    """Return the approximate ε from which on δ is at most a tail probability."""
+    """Return approximately the least ε at which δ is at most ``tail``."""
     if curve.response:
         return curve.end
 
@@ -173,7 +176,7 @@ def _reach(curve: Curve, tail: float) -> float:
 
 @dataclass(frozen=True)
 class _Distribution:
-    """A tilted distribution of the loss, in grid points: a convolution with its error."""
+    """A tilted distribution of the total loss on the grid, with bounds on its numerical errors."""
 
     masses: FloatArray
     first: int
@@ -225,7 +228,7 @@ class _Distribution:
 
 
 class Composition:
-    """Curves, each spent ``count`` times, as one distribution of the loss: bounds on δ(ε) and ε(δ)."""
+    """Bounds on δ(ε) and ε(δ) for a composition of curves, each used ``count`` times."""
 
     def __init__(self, spent: Sequence[tuple[Curve, int]]) -> None:
         self._parts, self._step = grid(spent)
@@ -234,7 +237,7 @@ class Composition:
 
     @cached_property
     def _atoms(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp], FloatArray]:
-        """Log-masses and losses of all parts one after the other, where each begins, and its count."""
+        """Concatenated log-masses and losses of all curves, the start of each curve, and its count."""
         present = [np.flatnonzero(losses.masses) for losses, _ in self._parts]
         pairs = list(zip(self._parts, present, strict=True))
         logs = np.concatenate([np.log(losses.masses[support]) for (losses, _), support in pairs])
@@ -243,7 +246,7 @@ class Composition:
         return logs, places, starts, np.array([count for _, count in self._parts], dtype=np.float64)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """K(θ) = Σ count·ln E[e^{θ·loss}; loss finite] and its first two derivatives."""
+        """Return K(θ) = Σ count·ln E[e^{θ·loss}; loss finite] and its first two derivatives."""
         logs, places, starts, counts = self._atoms
         exponent = logs + tilt * places
         top = np.maximum.reduceat(exponent, starts)
@@ -263,7 +266,7 @@ class Composition:
         return 1e6 / max(farthest, 1e-290)
 
     def _tilt(self, enough: Callable[[float, float, float, float], bool]) -> float:
-        """Return the approximate least θ ≥ 0 that meets a condition on (θ, K, K', K''), as larger θ do."""
+        """Return about the least θ ≥ 0 that meets a condition on (θ, K, K', K''), as all larger θ do."""
         if enough(0.0, *self.cumulants(0.0)):
             return 0.0
         high = math.log(self._largest_tilt)
@@ -274,7 +277,7 @@ class Composition:
         return math.exp(boundary(steep, high, high + math.log(1e-18), relative=0.0, absolute=math.log(1.05)))
 
     def _distribution(self, tilt: float) -> tuple[_Distribution, float]:
-        """Return the distribution of the total loss at a tilt, and the logarithm of its normaliser."""
+        """Return the total loss's distribution tilted by e^{θ·loss}, and its log normalising constant."""
         if tilt not in self._distributions:
             heap: list[_Distribution] = []
             log_scale = 0.0
@@ -313,7 +316,7 @@ class Composition:
         return min(value for value, _ in [*bounds, self._delta(epsilon, tilt)])
 
     def _delta(self, epsilon: float, tilt: float) -> tuple[float, float]:
-        """Return an upper bound on δ(ε) from one tilt, and the part of it that covers numerical errors."""
+        """Return an upper bound on δ(ε) with one tilt θ, and the part of it that covers numerical errors."""
         distribution, log_scale = self._distribution(tilt)
         step = self._step
         steps = min(epsilon / step * (1 - 1e-15), 1e300)  # infinite where the step is far below ε

@@ -34,7 +34,7 @@ def _as_count(value: int, name: str) -> None:
 
 
 class _Derived(Curve):
-    """A curve derived from others by one formula, for proven profiles and for floating-point ones."""
+    """A curve derived from others by a formula for exact and for floating-point profiles alike."""
 
     @property
     @abstractmethod
@@ -264,7 +264,7 @@ def group_curve(curve: Curve, size: int) -> Curve:
 
 @dataclass(frozen=True)
 class Inexact(_Around):
-    """The curve of outputs within total variation τ of outputs that have ``curve``: δ(ε) + (1 + e^ε)τ.
+    """The curve of outputs within total variation τ of outputs with ``curve``: δ(ε) + (1 + e^ε)τ.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ class Inexact(_Around):
 
     @cached_property
     def end(self) -> float:
-        """An ε near the minimum of the sum; any ε is valid here, because the sum is a bound at each."""
+        """The ε beyond which the bound is constant, near the minimum of the sum; every choice is valid."""
         if not self.tau:
             return self.curve.end
         epsilons = np.linspace(0.0, min(_MAX_FINITE_LOSS, self.curve.end), 1 << 15)
@@ -327,7 +327,7 @@ class Inexact(_Around):
 
 @dataclass(frozen=True)
 class Tabulated(Curve):
-    """A profile given at some values of ε, such as that of an audit, with chords in e^ε between them.
+    """A profile given at some values of ε, for example by an audit, and interpolated linearly in e^ε.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ class Tabulated(Curve):
         return self.epsilons[-1]
 
     def profiles(self, epsilons: FloatArray) -> FloatArray:
-        """Interpolate the table along chords in e^ε.
+        """Interpolate the table linearly in e^ε.
 
         Parameters
         ----------
@@ -418,7 +418,7 @@ class Tabulated(Curve):
 class Composed(Curve):
     """The curve of several outputs about the same data.
 
-    Build it with :func:`compose_curves`, which keeps one normal form, so that the order does not matter.
+    Build it with :func:`compose_curves`, which merges equal curves, so that the order does not matter.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """The privacy loss of several outputs: composition, disjoint parts, and spending against a cap.
 
-Guarantees for different relations or units cannot be combined, because they protect different things:
-replacing a record says nothing about removing one, nor a visit about a patient. The exception is a guarantee
-within public groups: guarantees that imply one can be combined with it, and the result is within groups.
+Guarantees for different relations or units cannot be combined, because they protect different things: a
+guarantee for replacing a record says nothing about removing one, and a guarantee for a visit says nothing
+about a patient. One exception: a guarantee within public groups can be combined with any guarantee that
+implies one within groups, and the result is within groups.
 Proofs and citations: ``proofs/accounting.md``.
 """
 
@@ -298,10 +299,10 @@ def _common(guarantees: Iterable[Guarantee]) -> tuple[list[Guarantee], Relation,
     different = " and ".join(sorted({part.protects for part in parts}))
     hint = ""
     if Relation.REPLACE_PERSON in relations and relations <= {Relation.REPLACE_ONE, Relation.REPLACE_PERSON}:
-        hint = ", or state all of them for the same people, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
+        hint = ", or for the same people, with guarantee.for_unit(COLUMN, at_most=NUMBER)"
     raise InvalidInputError(
-        f"the guarantees are for different relations or units ({different}) and cannot be composed: say what "
-        f"each is for{hint}"
+        f"the guarantees are for different relations or units ({different}) and cannot be composed: state "
+        f"all for the same relation{hint}"
     )
 
 

@@ -117,7 +117,7 @@ class Curve(ABC):
 
     @property
     def end(self) -> float:
-        """An ε beyond which δ no longer falls."""
+        """An ε beyond which δ no longer decreases."""
         return math.inf
 
     @property
@@ -379,7 +379,7 @@ class Curve(ABC):
 
 
 def _built(value: Any) -> Any:
-    """Build the parts of a curve from JSON values: nested curves and lists too."""
+    """Build the parts of a curve from JSON values, including nested curves and lists."""
     if isinstance(value, list):
         return tuple(map(_built, value))
     return Curve.from_dict(value) if isinstance(value, Mapping) else value
@@ -577,7 +577,7 @@ class Approximate(Curve):
 
 
 def gaussian_hockey_stick(mu_squared: Fraction, epsilon: Fraction | float) -> Ball:
-    """Enclose the smallest δ with which the pair N(μ, 1), N(0, 1) is (ε, δ)-indistinguishable.
+    """Enclose the smallest δ for which the pair N(μ, 1), N(0, 1) is (ε, δ)-indistinguishable.
 
     Parameters
     ----------
@@ -776,7 +776,7 @@ class Target:
     def of(
         cls, epsilon: EpsilonLike, delta: EpsilonLike | None, order: float | None, n: int, instead: str
     ) -> Target:
-        """Build a target from parameters of a user.
+        """Build a target from a user's parameters.
 
         Parameters
         ----------
@@ -789,7 +789,7 @@ class Target:
         n
             Number of records; δ of 1/n or more raises a warning.
         instead
-            What the message suggests if there is no δ.
+            What the error message suggests if there is neither δ nor order.
 
         Returns
         -------

@@ -27,19 +27,19 @@ from discreet.privacy.composite_curves import Group, group_curve
 from discreet.privacy.curves import Approximate, Curve, as_probability
 
 _MAX_SECONDS = 6.0
-"""The most seconds to compute a text about a guarantee, which may come from an untrusted document."""
+"""The time limit, in seconds, for describing a guarantee: it may come from an untrusted document."""
 _ROUNDING_FACTOR = 1 - Fraction(1, 10**9)
-"""The factor by which a stored Gaussian loss may be below the one computed here, for rounding."""
+"""The least ratio of a stored Gaussian μ² to the recomputed one that passes, to allow for rounding."""
 _MAX_EPSILON = 10**300
 
 
 def _within(number: object, high: int) -> bool:
-    """Return whether a number is already an exact number from 0 to ``high``."""
+    """Return whether a number is a Fraction from 0 to ``high``."""
     return type(number) is Fraction and 0 <= number <= high
 
 
 def _is_above(curve: Curve, other: Curve) -> bool:
-    """Return whether μ, or a pair (ε, δ), shows that a curve is no lower than another."""
+    """Return whether comparing μ, or pairs (ε, δ), shows that ``curve`` is nowhere below ``other``."""
     square, least = curve.gaussian_squared, other.gaussian_squared
     if square is not None and least is not None:
         return square >= least * _ROUNDING_FACTOR
@@ -300,8 +300,8 @@ class Guarantee:
         unit
             Column with the key of a person.
         at_most
-            Declared bound on how many records, or people by another key, one person has. The result protects
-            replacing a person by another with equally many.
+            Declared bound on the number of records of one person; if the guarantee is for people by another
+            key, on the number of those. The result protects replacing a person by another with as many.
         note
             The bound in words, for the assumptions.
 
@@ -365,7 +365,7 @@ class Guarantee:
         return str(self.relation) if self.unit is None else f"{self.relation}, unit {self.unit!r}"
 
     def check_covers(self, cost: Guarantee) -> None:
-        """Raise an error if this claims more than ``cost``, which was computed from the published values.
+        """Raise an error if this claims more privacy than ``cost``, computed from the published values.
 
         Parameters
         ----------
@@ -447,7 +447,7 @@ class Guarantee:
         return f"{budget} ({self.protects})"
 
     def quick_epsilon_at(self, delta: float = 1e-6) -> float:
-        """Return ε at δ, from Rényi divergences where the exact profile takes too long; inf where both do.
+        """Return ε at δ, from Rényi divergences if the exact profile takes too long; inf if both do.
 
         Parameters
         ----------

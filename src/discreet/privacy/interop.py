@@ -71,8 +71,8 @@ def opendp_measurement(draw: Callable[[Any], Any], curve: Curve) -> Any:
     opendp.Measurement
         The input is whatever ``draw`` takes, and the distance is the number of records replaced. The output
         measure is the max divergence for pure ε and the zero-concentrated divergence for a Gaussian loss
-        (both for several records too), the Rényi divergence of one record for any other curve with finite
-        orders, and the pair (ε, δ) where that is all there is.
+        (both for several records too), the Rényi divergence for one record if another curve bounds it,
+        and the pair (ε, δ) otherwise.
 
     Raises
     ------

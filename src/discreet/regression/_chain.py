@@ -79,7 +79,7 @@ class DrawDesign:
     target: Target
     step: float = 0.0
     steps: int = 0
-    """Of a chain."""
+    """The number of gradient steps of each chain; 0 for rejection sampling."""
 
     @property
     def sensitivity_squared(self) -> Fraction:
@@ -91,8 +91,8 @@ class DrawDesign:
         """The step of the grid to which coefficients are rounded: a power of two near 2⁻³⁰ of the prior's
         standard deviation.
 
-        Noise in doubles has a possible value at least every 2⁻⁴⁶ standard deviations, so each grid cell
-        contains many.
+        Possible values of the noise in double precision are at most 2⁻⁴⁶ standard deviations apart, so each
+        grid cell contains many.
         """
         return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 30)
 
@@ -266,13 +266,13 @@ def check_length(length: int, weight: float, precision: float) -> None:
     number = f"{length:,}" if length < 10**9 else f"{float(length):.1e}"
     raise InvalidInputError(
         f"prior_precision={precision:g} is too weak: the chain would take {number} steps, more than "
-        f"{_MOST_STEPS:,}. prior_precision={enough:.3g} reaches the target within them; steps= gives a "
+        f"{_MOST_STEPS:,}. prior_precision={enough:.3g} needs fewer; steps= gives a "
         "shorter chain, which is just as private but has not converged"
     )
 
 
 def langevin(design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> FloatArray:
-    """``design.draws`` chains of T full-batch steps over signed rows, shape (draws, d), rounded to the grid.
+    """Run ``design.draws`` chains of T full-batch steps; return their ends on the grid, shape (draws, d).
 
     The number of operations and their order are the same for all data.
     """

@@ -1,4 +1,4 @@
-"""Rows and labels, read through the public functions of scikit-learn (1.6 on); errors hold no values."""
+"""Checks of rows and labels by public functions of scikit-learn (1.6 on); messages contain no data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WrongTypeError(DataError, TypeError):
 
 
 def positive(value: Any, name: str) -> float:
-    """Return a declared positive number."""
+    """Return a declared number as a float, after checking that it is positive."""
     if value is None:
         raise InvalidInputError(
             f"{name} is missing: declare it from what you know beforehand, not from the private rows"
@@ -35,7 +35,7 @@ def positive(value: Any, name: str) -> float:
 
 BOUNDS = (
     "(low, high) for all columns, [(low, high), …] with a pair for each, or {'age': (18, 95), …} by "
-    "name, as you know them beforehand; behind BoundedScaler, (-1, 1)"
+    "name, as you know them beforehand; after BoundedScaler, (-1, 1)"
 )
 
 
@@ -82,7 +82,7 @@ def as_seed(state: Any) -> int | None:
         return number
     except (TypeError, ValueError):
         raise InvalidInputError(
-            "must be None (a private fit), a whole number from 0 on, or a generator of NumPy",
+            "must be None (a private fit), a non-negative integer, or a NumPy generator",
             parameter="random_state",
             value=state,
         ) from None

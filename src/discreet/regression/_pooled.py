@@ -1,9 +1,9 @@
 """Estimates of groups under a hierarchical model: θ_g ~ N(x_gᵀβ, τ²), with β and τ integrated out.
 
 This is the model of Fay and Herriot (1979), for means and for shares. The release gives the likelihood of θ_g
-as a mixture of normal densities Σ wᵢ N(θ_g; mᵢ, sᵢ²), so everything is in closed form given β and τ, which
-have nodes: a grid of τ, and at each τ points of β around its mode, weighted by the posterior. Without
-covariates β is one number, the centre.
+as a mixture of normal densities Σ wᵢ N(θ_g; mᵢ, sᵢ²), so everything is in closed form given β and τ. These
+are integrated out numerically, over a grid of τ and, at each τ, points of β around its mode. Without
+covariates β is one number, the centre of the groups.
 
 Prior: β is uniform where all centres are within the bounds. The correlation of two records of one group,
 τ²/(τ² + σ²), is uniform; σ is the standard deviation of records within groups.
@@ -27,10 +27,10 @@ from discreet.distributions.base import tails
 from discreet.errors import InvalidInputError
 
 Covariates = Mapping[str, Mapping[Any, float]]
-"""Public numbers of the groups, by name of the covariate and by group."""
+"""A public number of each group, by name of the covariate and by group."""
 
 _COMPONENTS = 64
-"""The most components of a group's mixture: neighbours are merged."""
+"""The most normal components of a group's likelihood; neighbours are merged."""
 _CENTRES, _SPREADS, _REACH = 81, 64, 8.0
 """The number of nodes of a centre and of τ, and the reach of the former in standard deviations."""
 _POINTS, _WIDER = 256, 1.3
@@ -147,7 +147,7 @@ class PooledEstimates(Estimates):
         log = np.where(inside, log, -np.inf).ravel()
         beta, tau = beta.reshape(-1, k), np.repeat(spreads, len(steps))
         if not np.any(np.isfinite(log)):
-            raise InvalidInputError("the groups cannot be pooled: no line of the covariates fits the bounds")
+            raise InvalidInputError("the groups cannot be pooled: no line in the covariates fits the bounds")
         for row, group in zip(x, self._mixtures, strict=True):
             log = log + logsumexp(_log_shares(group, beta @ row, tau), axis=1)
         weights = np.exp(log - log.max())
@@ -208,7 +208,7 @@ class PooledEstimates(Estimates):
     def words(self) -> Words:
         """Describe the pooled estimates, and how much the groups differ."""
         (median, low, high), subject = self.between, self.subject
-        centre = " around a line of their covariates" if self._covariates else ""
+        centre = " around a linear function of their covariates" if self._covariates else ""
         notes: tuple[str, ...] = (
             f"The groups' estimates are modelled as draws from one normal distribution{centre}; its "
             f"standard deviation is about {median:.3g} (90 % interval {low:.3g} to {high:.3g}).",
@@ -279,7 +279,7 @@ def _design(groups: Sequence[Any], covariates: Covariates) -> tuple[FloatArray, 
     for name, by_group in covariates.items():
         lacking = [group for group in groups if group not in by_group]
         if lacking:
-            raise InvalidInputError(f"covariates: {name!r} lacks the group {lacking[0]!r}")
+            raise InvalidInputError(f"covariates: {name!r} has no number for the group {lacking[0]!r}")
         try:
             values = np.array([float(by_group[group]) for group in groups])
         except (TypeError, ValueError):
@@ -291,8 +291,8 @@ def _design(groups: Sequence[Any], covariates: Covariates) -> tuple[FloatArray, 
     design = np.stack(columns, axis=1)
     if np.linalg.matrix_rank(design) < len(columns) or (covariates and len(groups) < len(columns) + 1):
         raise InvalidInputError(
-            f"covariates: {len(covariates)} need to differ between groups, without one following from the "
-            f"others, and more than {len(columns)} groups; there are {len(groups)}"
+            f"covariates: {len(covariates)} must not be constant or linearly dependent, and need more than "
+            f"{len(columns)} groups; there are {len(groups)}"
         )
     return design, np.array(scales)
 

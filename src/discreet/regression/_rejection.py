@@ -98,17 +98,17 @@ class Tangent:
         return product
 
     def slopes(self, block: int, scores: list[Ball]) -> list[Ball]:
-        """Return the derivative of each row's loss in its score."""
+        """Return the derivative of each row's loss with respect to its score."""
         odds = [(-t).exp() for t in scores]
         return [-ratio / (1 + ratio) for ratio in odds]
 
     def centre(self) -> Any:
-        """−ρ∇L(z)/m."""
+        """The mean of the candidates, −ρ∇L(z)/m."""
         return self.at_z()[-1][1].transpose() * ball(-self.weight / self.precision)
 
 
 class Candidate:
-    """w = −ρ∇L(z)/m + ξ/√m with independent standard normal ξ: the same w at every precision."""
+    """A candidate w = −ρ∇L(z)/m + ξ/√m with independent standard normal ξ: the same at every precision."""
 
     def __init__(self, tangent: Tangent, normals: Sequence[Uniform]) -> None:
         self._tangent, self._normals = tangent, normals

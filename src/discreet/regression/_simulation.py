@@ -58,8 +58,8 @@ def simulate_records(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
-    """Return a table of simulated records; columns share one rank correlation and do not explain the
-    response.
+    """Return a table of simulated records. Each two columns have the same rank correlation, and none
+    explains the response.
 
     Numbers are spread evenly, or follow a symmetric Beta distribution with standard deviation ``spread``, as
     a fraction of their range. Values of a category are equally frequent, or have the ``shares`` of their
@@ -90,9 +90,9 @@ def simulate_records(
     if remaining:
         categories = [variable.name for variable in design.variables if not variable.numeric]
         raise InvalidInputError(
-            f"shares of {next(iter(remaining))!r} are guessed, but it is not among the categories of the "
-            "formula: "
-            f"{', '.join(categories) or 'it has none'}"
+            f"shares of {next(iter(remaining))!r} are given, but it is not a category of the formula, "
+            "which has: "
+            f"{', '.join(categories) or 'none'}"
         )
     if design.weight is not None and isinstance(design.weight.coder, Grid):
         columns[design.weight.name] = generator.random(n) * (design.weight.coder.high / 2)

@@ -331,7 +331,7 @@ class PrivatePoissonRegression(PrivateLinearRegression):
 
 
 class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classifier whose coefficients are draws; a subclass makes the design and perhaps the draws."""
+    """A classifier whose coefficients are private draws; subclasses define the design and the sampler."""
 
     promises = True
 

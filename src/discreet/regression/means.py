@@ -482,8 +482,8 @@ class Means(Answer):
         Parameters
         ----------
         covariates : mapping, optional
-            Public numbers of the groups, by name and group: the centre is then a line of these (Fay and
-            Herriot).
+            Public numbers of the groups, by name and group: the groups' centre is then a linear function of
+            these (Fay and Herriot).
         seed : int
             The seed of the draws.
 
@@ -495,7 +495,7 @@ class Means(Answer):
         Raises
         ------
         InvalidInputError
-            If a covariate lacks a group, or there are too few groups for the covariates.
+            If a covariate has no number for a group, or there are too few groups for the covariates.
 
         Examples
         --------

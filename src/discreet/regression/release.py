@@ -111,7 +111,7 @@ class LogisticRelease(Answer):
             return values
         if self.bounds is None:
             raise InvalidInputError(
-                "this release does not hold the bounds of its columns, so it cannot scale rows: scale them "
+                "this release has no bounds of its columns, so it cannot scale rows: scale them "
                 "as for the fit, and say scaled=True; for a table, versions before 0.3 scaled each column "
                 "from its bounds to [-1, 1]"
             )

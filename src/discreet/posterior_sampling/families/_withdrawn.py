@@ -97,8 +97,8 @@ class CorrelatedDistribution(tuple[Normal, ...]):
 class DefinedVector(Family):
     """Two or three natural parameters from formulas. Only the pair (ε, δ) of its guarantee is known.
 
-    Version 0.2 computed a bound on its Rényi divergences, this version does not, so a guarantee is only the
-    pair (ε, δ) that its document states.
+    Version 0.2 computed a bound on its Rényi divergences; this version does not, so only the pair (ε, δ) that
+    a document states is known.
     """
 
     cumulant: str

@@ -4,7 +4,7 @@ For posteriors Dir(a + r eᵢ) and Dir(a + r eⱼ) everything depends on aᵢ an
 which is Beta(aᵢ + r, aⱼ) or Beta(aᵢ, aⱼ + r). Why the pairs below are the worst ones:
 
 * *More prior weight helps.* With V ~ Beta(aᵢ+aⱼ+r, s) independent, u·V turns the pair of (aᵢ, aⱼ) into the
-  pair of (aᵢ, aⱼ + s): every divergence falls in aᵢ and in aⱼ. So for k ≥ 3 the n − 1 other records are in
+  pair of (aᵢ, aⱼ + s): every divergence decreases with aᵢ and aⱼ. So for k ≥ 3 the n − 1 other records are in
   other levels, and the two levels with the smallest priors are the worst.
 * *For k = 2* the other records are in one of the two levels, x and n − 1 − x of them. D_λ is convex in x
   (ψ' is convex), so an end is worst. For the hockey-stick divergence the ends are compared with bounds on
@@ -13,9 +13,9 @@ which is Beta(aᵢ + r, aⱼ) or Beta(aᵢ, aⱼ + r). Why the pairs below are t
   worse than any two others.
 * *Records that are divided between levels*: neighbours are Dir(a + s·p) and Dir(a + s·q) for two points p, q
   of the simplex, s = r·items. D_λ is convex in q, and for a ≥ ½ in p as well, so two corners are the worst
-  pair: the same as for categories, with steps of s. Below ½ it is not so (records that spread can then be
-  worse), and such priors are refused. For three levels and more no such theorem is known for hockey-stick
-  divergences: δ(ε) follows from the Rényi curve.
+  pair: the same as for categories, with steps of s. Below ½ it is not so (records divided between levels can
+  then be worse), and such priors are refused. For three levels and more no such theorem is known for
+  hockey-stick divergences: δ(ε) follows from the Rényi curve.
 """
 
 from __future__ import annotations
@@ -291,12 +291,12 @@ class ShareFamily(ProfiledFamily):
         return _both_orders(eta[0], eta[1] + most, step) + _both_orders(eta[0] + most, eta[1], step)
 
     def elsewhere(self, eta: Natural, n: int, r: Fraction, epsilons: FloatArray) -> FloatArray | None:
-        """Bound the divergences for two levels where other records are in both levels.
+        """Bound the divergences for two levels if the other n − 1 records are in both levels.
 
-        Statistics are covered by ranges low ≤ x ≤ high, each bounded by one pair.
-
-        By the first argument of the module (eta₁ + r·low, eta₂ + r·(n − 1 − high)) is worse than all of
-        them. A range whose bound exceeds that of the ends is halved, as long as that can help.
+        The number x of them in the first level is covered by ranges low ≤ x ≤ high. In each, the pair with
+        parameters (eta₁ + r·low, eta₂ + r·(n − 1 − high)) is worse than all others, because divergences
+        decrease with prior weight. A range whose bound exceeds that of the ends is halved, as long as that
+        can help.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class ShareFamily(ProfiledFamily):
         Returns
         -------
         ndarray or None
-            None if the profile pairs cover all.
+            None if there are no such pairs.
         """
         most = float(self.items * (n - 1))
         if len(eta) > 2 or most < (2 if self.whole else 1):
@@ -394,14 +394,14 @@ class ShareFamily(ProfiledFamily):
         return [distribution.marginal(i) for i in range(number)]
 
     def tail(self, eta: Natural, end: Ball, above: bool) -> Ball:
-        """Return the probability that logit(θᵢ/(θᵢ+θⱼ)) lies above an end.
+        """Return the probability that logit(θᵢ/(θᵢ+θⱼ)) lies above, or below, a bound.
 
         Parameters
         ----------
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : Ball
-            The end.
+            The bound.
         above : bool
             Whether to return the upper tail.
 
@@ -484,7 +484,7 @@ def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
 
 
 def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: FloatArray) -> FloatArray:
-    """Divergences of Beta(a + r, b) from Beta(a, b + r): a row for each ε, a column for each (a, b)."""
+    """Return divergences of Beta(a + r, b) from Beta(a, b + r), of shape (values of ε, pairs (a, b))."""
     z = (epsilons[:, None] + log_gamma_step(a, r) - log_gamma_step(b, r)) / r
     largest = float(max(a.max(), b.max())) + r
     return in_floats(upper_tail(a + r, b, z), upper_tail(a, b + r, z), epsilons[:, None], largest)
@@ -784,7 +784,7 @@ class DividedFamily(ShareFamily):
     records: ClassVar[RecordKind] = "vectors"
     reads: ClassVar[tuple[str, ...]] = ()
     unit: ClassVar[int]
-    """The number of whole units of one item."""
+    """The number of units of an item; records are whole multiples of a unit."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -947,8 +947,8 @@ class _Failures(OneShare, NumberFamily):
     """Failures before a known number of successes of probability θ, clipped to declared bounds; Beta prior.
 
     A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), whose densities
-    have the ratio w^t, w = 1 − θ. The larger B is, the less dispersed is −ln w, so the divergences fall in B;
-    they grow with t. The worst pair has all other records at the lower bound.
+    have the ratio w^t, w = 1 − θ. The larger B is, the less dispersed is −ln w, so the divergences decrease
+    with B; they grow with t. The worst pair has all other records at the lower bound.
     """
 
     bounds: tuple[float, float]
@@ -1001,7 +1001,7 @@ class _Failures(OneShare, NumberFamily):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : Ball
-            The end.
+            The bound.
         above : bool
             Whether to return the upper tail.
 
@@ -1025,7 +1025,7 @@ class _Failures(OneShare, NumberFamily):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : ndarray
-            The ends.
+            The bounds.
         above : bool
             Whether to return the upper tail.
 

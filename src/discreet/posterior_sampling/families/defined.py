@@ -420,8 +420,8 @@ class DefinedFamily(NumberFamily):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return nodes of θ for each χ, their log-probabilities and the log-partition.
 
-        The exponent is concave, so the points where it is within 60 of its maximum form one interval. If
-        nodes are too far apart to hit it, the next ones are placed between the two on either side.
+        The exponent is concave, so the points where it is within 60 of its maximum form one interval, which
+        is located first. If few nodes fall into it, the search is repeated between the nodes around it.
 
         Parameters
         ----------
@@ -510,7 +510,7 @@ class BoundedCurve(PosteriorCurve):
 
 @lru_cache(maxsize=256)
 def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Callable[..., FloatArray]:
-    """Bound the variance of θ between two χ, by cells that are dense near the ends of the range."""
+    """Return a function of two χ that bounds the variance of θ at all χ between them."""
     low, high = (float(eta[0]) + float(r) * n * end for end in family.bounds)
     nu, move = float(eta[1]) + float(r) * n, float(r) * (family.bounds[1] - family.bounds[0])
     first, last = (nu * end for end in family.means or family.bounds)

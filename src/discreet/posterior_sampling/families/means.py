@@ -42,7 +42,7 @@ class _MeanFamily(Family):
 
     A record x adds (x/σ², 1/σ²), so neighbours have equal precisions τ and means at a distance of at most
     r·w/(σ²τ), w the largest distance between two records. One draw is therefore μ-GDP, exactly, with
-    μ² = r²w²/(σ⁴τ), and the pair at that distance is attained whatever the other records are.
+    μ² = r²w²/(σ⁴τ), and some pair of records attains it whatever the others are.
     """
 
     sigma: float
@@ -559,7 +559,7 @@ class NormalFamily(NumberFamily):
     prior mean weighs as much as κ records, and the prior variance is about b/a. The statistic is (Σx, Σx²).
     Coordinates η = (κ, κc, b + κc²/2, a), to which a record x adds (1, x, x²/2, ½), and C = lnΓ(a) − a·ln b −
     ½·ln κ. Neighbours have the same κ and a, so D_λ depends on the two b and on the difference g of their
-    second coordinates alone:
+    second coordinates κc alone:
 
         D_λ = a/(λ−1)·[λ ln b_P − ln b_L − (λ−1) ln b_Q],   b_L = λ b_P − (λ−1) b_Q − λ(λ−1) g²/2κ.
 
@@ -835,5 +835,5 @@ class NormalFamily(NumberFamily):
 
 
 def _rate(eta: Natural) -> Fraction:
-    """Return the rate b of the coordinates."""
+    """Return the rate b of the Gamma distribution with coordinates η."""
     return eta[2] - eta[1] ** 2 / (2 * eta[0])

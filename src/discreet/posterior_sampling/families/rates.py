@@ -33,7 +33,7 @@ class _GammaFamily(ProfiledFamily, NumberFamily):
     least: ClassVar[float] = 0
 
     def size(self, eta: Natural) -> Fraction:
-        """Return the parameter that determines how many digits floating-point tails lose.
+        """Return the parameter on which the relative rounding error of floating-point tails depends.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class Poisson(_GammaFamily):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : Ball
-            The end.
+            The bound.
         above : bool
             Whether to return the upper tail.
 
@@ -249,14 +249,14 @@ class Poisson(_GammaFamily):
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
         """Return the probability that ln θ lies above, or below, each bound, in floating point.
 
-        For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)): not small if the shape is.
+        For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)), which is not small if shape is small.
 
         Parameters
         ----------
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : ndarray
-            The ends.
+            The bounds.
         above : bool
             Whether to return the upper tail.
 
@@ -378,7 +378,7 @@ class Exponential(_GammaFamily):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : Ball
-            The end.
+            The bound.
         above : bool
             Whether to return the upper tail.
 
@@ -400,7 +400,7 @@ class Exponential(_GammaFamily):
         eta : tuple of Fraction
             The natural parameters η of the prior or posterior.
         end : ndarray
-            The ends.
+            The bounds.
         above : bool
             Whether to return the upper tail.
 

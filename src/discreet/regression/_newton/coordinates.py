@@ -1,4 +1,4 @@
-"""Coordinates in which the cloud of rows is nearly spherical, so that noise is small where records lie.
+"""Coordinates in which rows are spread almost equally in all directions, which makes noise matter less.
 
 The released sums of earlier rounds show roughly where rows z lie. A later round uses other coordinates, Lz,
 in which most rows are within the largest norm. Longer rows are shortened to it, and their residuals by the
@@ -15,11 +15,11 @@ from discreet.regression._newton.design import Design
 from discreet.regression._newton.models import MISFIT
 
 _GUESSED = 512
-"""The number of simulated records to compare coordinates."""
+"""The number of simulated records on which coordinates are compared."""
 _WITHIN = (0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0)
-"""The shares of records that are not shortened, which are tried in turn."""
+"""The shares of records left unshortened: coordinates are tried for each."""
 _GAIN = 0.2
-"""The least gain of new coordinates, in the logarithm of a coefficient's variance."""
+"""Coordinates change only if a coefficient's log variance falls by at least this, on average."""
 
 
 def choose(
@@ -33,16 +33,17 @@ def choose(
 ) -> FloatArray:
     """Return the coordinates L of the next round: those in ``kept``, or better ones.
 
-    Everything is public. ``moments`` are the second moments of rows; each row adds ``weight`` times its outer
-    product to the curvature. ``noise`` is the variance of the noise on an entry of the score, divided by the
-    number of records; ``kept`` has the present coordinates, and that noise combined with the earlier rounds
-    that used them. Each new axis is the part of a column that earlier columns do not explain. Its length is
-    the square root of its fourth moment over its second, which is large for columns that few records have.
+    All inputs are public. ``moments`` are the second moments of rows; a row x adds ``weight``·xx' to the
+    curvature. ``noise`` is the variance of the noise on an entry of the score, divided by the number of
+    records. ``kept`` has the present coordinates, and that variance when earlier rounds in the same
+    coordinates are averaged in. Each new axis is the residual of a column regressed on the columns before it,
+    divided by the root of its fourth moment over its second: large for a column that is rarely different
+    from 0.
     """
     rows, norm = guess_rows(design, moments), design.norm / design.unit
 
     def variance(matrix: FloatArray, noise: float) -> float:
-        """Return the logarithm of the determinant of the coefficients' covariance."""
+        """Return the log determinant of the coefficients' covariance if rows are multiplied by ``matrix``."""
         lengths = np.einsum("ij,ij->i", rows @ matrix.T, rows @ matrix.T)
         shares = np.minimum(1.0, norm**2 / np.maximum(lengths, 1e-300))
         curvature = weight * (rows * shares[:, None]).T @ rows / len(rows)

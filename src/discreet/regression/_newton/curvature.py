@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 _TRIED = 192
 """The number of draws from the noise distribution."""
 _ENOUGH = 0.7
-"""The least effective share of these draws; below it, slice sampling is used."""
+"""The least effective sample size, as a share of these draws; below it, slice sampling is used."""
 _CHAINS, _BURN, _KEPT = 48, 30, 30
 _NUMBERS = 330_000
-"""The most entries in the curvatures of all chains times their size, which bounds computing time."""
+"""The most chains times the cube of the number of coefficients, which bounds computing time."""
 _SHRUNK = 20
 """The most points tried on an ellipse before a chain stays where it is."""
 _DRAWS = 4000
 MOST_LATENT = 30
 """The most coefficients for which the curvature is drawn; beyond that, one estimate of it is used."""
 _MOST_MOMENTS = 210
-"""The most entries of the triangle for which the distribution of rows is used: 20 columns."""
+"""The most entries of a curvature's triangle for which :func:`row_moments` has a prior: 20 columns."""
 _PROBES = 2048
 _DISPERSION = 0.5
 """The prior standard deviation of log φ for counts, and of the log of B over φA."""
@@ -66,12 +66,12 @@ class LastRound(NamedTuple):
     square_point: FloatArray
     clip: float
     ratio: float
-    """The variance of one record's score over φ times its slope: 1 unless responses are clipped."""
+    """The variance of one record's score divided by φ times its slope: 1 unless responses are clipped."""
     outer: FloatArray | None = None
     """With robust errors, Σ r²xx', the sampling covariance of the score."""
     outer_variance: float = 0.0
     others: tuple[tuple[FloatArray, FloatArray, float], ...] = ()
-    """Further scores of the same records: the distance of their points, their excess, and their precision."""
+    """For each round, Δ, d and the precision of d: its score exceeds ``score`` by d ≈ AΔ, noise apart."""
 
 
 class States(NamedTuple):
@@ -85,7 +85,7 @@ class States(NamedTuple):
     """The means of the coefficients minus the expansion point, in coordinates of eigenvectors."""
     covariance: FloatArray
     root: FloatArray
-    """A root of the covariance: root @ root'."""
+    """A matrix R with RR' = ``covariance``."""
     outer: FloatArray | None
 
 
@@ -95,7 +95,7 @@ class NormalComponents(NamedTuple):
     weights: FloatArray
     means: FloatArray
     roots: FloatArray
-    """A root of the covariance: root @ root'."""
+    """For each curvature, a matrix R such that the covariance is RR'."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def symmetric(entries: FloatArray, size: int) -> FloatArray:
 def row_moments(
     design: Design | None, records: float, weight: float, counted: bool, noisy: FloatArray, variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of a curvature's triangle given noisy entries, and a root of the covariance.
+    """Return the mean of a curvature's triangle given noisy entries, and R with RR' its covariance.
 
     The prior of the rows is the limit of a Dirichlet process of vanishing concentration centred on evenly
     spread records: the entries have mean n·E f and covariance n²·Cov f, where f are the products of the
@@ -226,7 +226,7 @@ class LatentCurvature:
         return self.seen.square_variance > 0
 
     def _levels(self, values: FloatArray, vectors: FloatArray) -> FloatArray:
-        """Return the sums of all records' weights, which are the curvature's entries for the intercept."""
+        """Return the sum of the records' weights, the intercept's diagonal entry, for each curvature."""
         if self.constant is None or (self.model.normal and not self.mixed):
             return np.full(len(values), self.records * self.model.typical_weight)
         level = np.einsum("ij,ij->i", values, (self.ones @ vectors) ** 2)
@@ -254,8 +254,8 @@ class LatentCurvature:
         return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
 
     def positive(self, part: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues and eigenvectors of one estimate of the curvature, no less than a part of the
-        noise.
+        """Return eigenvalues and eigenvectors of the estimated curvature. Eigenvalues below ``part`` times
+        the noise, or below the information of one record, are raised to it.
         """
         return self._above(self.mean, max(part * self.noise * math.sqrt(self.size), self.per_record))
 
@@ -264,7 +264,10 @@ class LatentCurvature:
         return np.maximum(values, least), vectors
 
     def states(self, x: FloatArray, matrices: tuple[FloatArray, FloatArray | None] | None = None) -> States:
-        """Compute :class:`States` of curvatures, given their coordinates in the noise distribution."""
+        """Compute :class:`States` for rows of standard normal numbers, which determine all latent values.
+
+        ``matrices`` has the curvatures and outer sums of the rows, if these were computed already.
+        """
         curvature, outer = matrices or self._matrices(x)
         values, vectors = np.linalg.eigh(curvature)
         dispersion, correction = np.ones(len(x)), np.zeros(len(x))
@@ -276,7 +279,7 @@ class LatentCurvature:
         return self.compute_states(values, vectors, dispersion, correction, scale, outer)
 
     def _matrices(self, x: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return curvatures and, with robust errors, what chance does to the score."""
+        """Return the curvature of each row of ``x`` and, with robust errors, the score's covariance."""
         size, outer = self.root.shape[1], None
         if self.seen.outer is not None:
             drawn = x[:, size : size + self.outer_root.shape[1]] @ self.outer_root.T
@@ -284,7 +287,7 @@ class LatentCurvature:
         return symmetric(self.mean + x[:, :size] @ self.root.T, self.size), outer
 
     def _log_density(self, x: FloatArray) -> FloatArray:
-        """Return the log densities; with many coefficients most matrices are not positive, which is quick."""
+        """Return log densities of the rows of ``x``; −inf, quickly, if a matrix is not positive definite."""
         log, (curvature, outer) = np.full(len(x), -np.inf), self._matrices(x)
         good = np.flatnonzero(np.linalg.eigvalsh(curvature)[:, 0] > 0)
         if outer is not None:
@@ -303,8 +306,8 @@ class LatentCurvature:
     ) -> States:
         """Compute :class:`States` of curvatures, given eigenvalues and eigenvectors.
 
-        ``scale`` multiplies the prior's standard deviations, except of constant columns; ``outer`` replaces
-        φA.
+        ``scale`` multiplies the prior's standard deviations, except those of constant columns; ``outer`` is
+        the sampling covariance of the score, φA by default.
         """
         seen = self.seen
         log = correction - np.log(np.maximum(values, 0.0) + self.per_record).sum(axis=1)
@@ -360,7 +363,7 @@ class LatentCurvature:
         moved: FloatArray,
         covariance: FloatArray,
     ) -> FloatArray:
-        """Return log p(Σr² | g̃, A, φ), and the distribution of φ without conditioning on Σr²."""
+        """Return log p(Σr² | g̃, A, φ) plus the log prior density of log φ, for each curvature."""
         seen = self.seen
         if not self.model.normal:
             return self._squares_of_counts(self._levels(values, vectors), dispersion)
@@ -383,7 +386,7 @@ class LatentCurvature:
         return np.asarray(np.where(dispersion > 1.5, -np.inf, log + np.log(dispersion) / 2))
 
     def _squares_of_counts(self, level: FloatArray, dispersion: FloatArray) -> FloatArray:
-        """Return log p(Σr² | Σμ, φ), and the distribution of φ without conditioning on Σr²."""
+        """Return log p(Σr² | Σμ, φ) plus the log prior density of log φ, for each element."""
         seen = self.seen
         rate = level / self.records
         spread = seen.square_variance + level * dispersion**2 * (1 + 2 * rate) + (0.02 * level) ** 2
@@ -391,13 +394,13 @@ class LatentCurvature:
         return np.asarray(log - (np.log(dispersion) / _DISPERSION) ** 2 / 2)
 
     def estimate(self) -> tuple[States, float]:
-        """Compute the state of one estimate of the curvature, and the sum of weights there."""
+        """Compute :class:`States` of the estimated curvature, and the records' sum of weights under it."""
         state = self._estimate_state()
         return state, float(self._levels(state.values, state.vectors)[0])
 
     def sample(self, seed: int = 0) -> CurvatureDraws:
-        """Draw everything from a fixed seed: from the noise distribution with weights, or by slice
-        sampling.
+        """Draw curvature, dispersion and coefficients with a fixed seed, by importance or slice sampling;
+        for more than ``MOST_LATENT`` coefficients, with the curvature fixed at its estimate.
         """
         generator = np.random.default_rng(seed)
         free = self.root.shape[1] + self.outer_root.shape[1] + self.disperses + self.learned
@@ -421,8 +424,8 @@ class LatentCurvature:
         return self.compute_states(values[None], vectors[None], dispersion, np.zeros(1), scale)
 
     def _many(self) -> States:
-        """Draw around one estimate of the curvature, whose error times the coefficients' distance counts as
-        noise.
+        """Compute :class:`States` of the estimated curvature, for many coefficients. Its error, times their
+        distance from the expansion point, is added to the noise on the score.
         """
         seen = self.seen
         for _ in range(3):
@@ -435,7 +438,7 @@ class LatentCurvature:
         return state
 
     def _slices(self, x: FloatArray, log: FloatArray, generator: np.random.Generator) -> States:
-        """Draw by elliptical slice sampling, several chains at once."""
+        """Run several chains of elliptical slice sampling, and return the kept states."""
         chains = min(_CHAINS, max(12, _NUMBERS // self.size**3))
         if math.isfinite(log.max()):
             weights = np.exp((log - log.max()) / 4)
@@ -469,7 +472,7 @@ class LatentCurvature:
         return self.states(np.concatenate(points))
 
     def _start(self, free: int) -> FloatArray:
-        """Return coordinates of a positive curvature: the estimate, raised where it is floored."""
+        """Return standard normal coordinates of a positive definite curvature near the estimate."""
         i, j = np.triu_indices(self.size)
         distributions = [(self.mean, self.root, self.positive())]
         if self.seen.outer is not None:
@@ -528,10 +531,10 @@ class LatentCurvature:
 
 
 def log_unevenness(matrices: FloatArray, even: FloatArray) -> FloatArray:
-    """Return the log density, up to a constant, of matrices whose ratio R to diagonal ones is log-normal.
+    """Return the log density, up to a constant, of matrices D^½ R D^½, R log-normal and D = diag(``even``).
 
-    Entries of log R are independent, and u' log R u has the standard deviation of log φ for every unit vector
-    u.
+    Entries of log R are independent normal, and u' (log R) u has the standard deviation of log φ for every
+    unit vector u.
     """
     ratios = matrices / np.sqrt(even[:, :, None] * even[:, None, :])
     logs = np.log(np.maximum(np.linalg.eigvalsh(ratios), 1e-12))
@@ -542,8 +545,8 @@ def log_unevenness(matrices: FloatArray, even: FloatArray) -> FloatArray:
 
 
 def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return P(|r| < clip), the slope of E clip(r), and the second and fourth moments of clip(r), r
-    normal.
+    """Return P(|r| < clip) and the second and fourth moments of r clipped to ±``clip``, for normal r with
+    mean 0. The probability is also the slope of the clipped value's mean in the mean of r.
     """
     k = np.minimum(clip / np.sqrt(variance), 40.0)  # beyond it nothing is clipped
     inside = erf(k / math.sqrt(2))

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ROW_BITS = 14
 """The largest integer norm of a row, 2¹⁴."""
 RESPONSE_BITS = 15
-"""The number of steps of a numeric response on either side of its middle, 2¹⁵."""
+"""A numeric response has 2^RESPONSE_BITS grid steps on either side of its midpoint."""
 WEIGHT_BITS = 12
-"""The number of steps of a weight between 0 and the largest, 2¹²."""
+"""Survey weights are rounded to 2^WEIGHT_BITS steps between 0 and the largest weight."""
 _PROBES = 1024
 
 
@@ -64,14 +64,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the rows: a product of tables over codes, truncated to multiples of 2⁻ᵘ."""
+    """One column of the model matrix: a product of tables indexed by codes, truncated to the row grid."""
 
     name: str
     factors: tuple[tuple[int, tuple[int, ...]], ...]
     """Positions of variables, with the table of each; none for the intercept."""
 
     def reach(self, bits: int) -> int:
-        """The largest absolute value of an entry."""
+        """Return the largest absolute value of an entry, as an integer in which 2^bits represents 1."""
         size = 1 << bits
         for _, table in self.factors:
             size = size * max(max(table), -min(table)) >> bits
@@ -128,12 +128,12 @@ class Design:
 
     @cached_property
     def reach(self) -> FloatArray:
-        """The largest absolute value of each entry of a row."""
+        """The largest absolute value of each entry of an integer row."""
         return np.array([column.reach(self.bits) for column in self.columns], dtype=np.float64)
 
     @cached_property
     def resolution(self) -> FloatArray:
-        """The largest change of each entry of a scaled row by a grid step or rounding; 0 for a constant."""
+        """The most by which a grid step or rounding changes each entry of a scaled row; 0 for a constant."""
         steps = [
             sum(
                 int(np.abs(np.diff(table)).max(initial=0)) if self.variables[v].numeric else 1
@@ -177,23 +177,23 @@ class Design:
         return shorten_rows(rows, self.norm)
 
     def scale_rows(self, codes: Sequence[IntArray]) -> FloatArray:
-        """Compute rows in real units for a formula that has columns."""
+        """Compute the rows of records in real units; the formula must have a column besides the intercept."""
         return self.rows(codes, len(codes[0])) / self.unit
 
     def spread(self, norm: int) -> Design:
-        """Compute the second moments of evenly spread records, for rows of at most this length."""
+        """Return this design with rows shortened to ``norm``, and the second moments of such rows."""
         shortened = replace(self, norm=norm)
         rows = shortened.probes(4096)
         return replace(shortened, second_moments=rows.T @ rows / len(rows))
 
     def probes(self, number: int) -> FloatArray:
-        """Scaled rows of evenly spread records."""
+        """Return scaled rows of simulated records, spread evenly over the declared values."""
         generator = np.random.default_rng(0)
         codes = [generator.integers(0, v.coder.size, number) for v in self.variables]
         return self.rows(codes, number) / self.unit
 
     def ranges(self) -> FloatArray:
-        """The range of each column of the formula, at the declared ends and between; 1 for a constant."""
+        """Return the largest minus the least value of each column over declared values; 1 for a constant."""
         generator = np.random.default_rng(0)
         codes = []
         for variable in self.variables:
@@ -372,7 +372,7 @@ def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
         ) from None
     if len(left) != 1 or len(left[0].factors) != 1 or left[0].factors[0].eval_method.value != "lookup":
         raise InvalidInputError(
-            ": the left side must be one column; transform it before and declare the bounds of the result",
+            ": the left side must be one column; transform it first and declare the bounds of the result",
             parameter="formula",
             value=formula,
         )
@@ -412,8 +412,8 @@ def formula_columns(formula: str, declared: Collection[str]) -> tuple[str, ...]:
 
 
 _Factored = tuple[tuple[str, ...], list[list[tuple[int, FloatArray]]], FloatArray]
-"""Names of columns, the tables of single variables whose product each column is, and factors to scale
-back."""
+"""The names of columns, the tables whose product each column is, and the matrix from coefficients of scaled
+columns to those of the formula."""
 
 
 def _factor(right: Any, variables: Sequence[Variable]) -> _Factored:
@@ -553,7 +553,7 @@ def _longest_squared(columns: Sequence[Column], bits: int) -> int:
 
 
 def _alone(columns: Iterable[Sequence[tuple[int, FloatArray]]]) -> tuple[float, list[Any]]:
-    """Return the largest sum of squares of columns of one variable, summed over variables, and the rest."""
+    """Bound the sum of squares of all columns of one variable; also return the columns of several."""
     squares: dict[int, Any] = {}
     others = []
     for parts in columns:

@@ -72,7 +72,7 @@ _READING = (
 )
 _PUBLIC = "the number of records is public"
 _MOST_ROUNDS = 16
-"""The most coefficients in a document, more than any question has."""
+"""The most rounds that are read from a document; no question has as many."""
 _MOST_RECORDS = 2**53
 """The most records in a document that does not state their number."""
 _SCALES = {"gaussian": f"orthogonal, 2^{RESPONSE_BITS}"}
@@ -259,7 +259,7 @@ class Regression:
         return wide.with_declared(back, units.offset, declared)
 
     def setting(self, n: int | None, survey: tuple[int, ...] = ()) -> PublicSetting:
-        """Return the setting of the rounds for n records, where n is public, and noisy sums of weights."""
+        """Return the public setting of the rounds: ``n`` is None if private, ``survey`` sums the weights."""
         prior, people = self.scaled_prior(), self.per_person or 1
         return PublicSetting(
             self.design,
@@ -440,8 +440,8 @@ class Fit(WeighsRecords, Bridged, Answer):
     def likelihood(self) -> MixtureLikelihood:
         """Return the likelihood log P(published | coefficients), for a model of your own.
 
-        The curvature and the dispersion are integrated out over their posterior draws, given each of which
-        the coefficients are normal. The prior of this fit is divided out.
+        Given the curvature and the dispersion the coefficients are normal; both are integrated out over their
+        posterior draws. The prior of this fit is divided out.
 
         Returns
         -------
@@ -621,7 +621,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         Returns
         -------
         list of Row
-            One for each column, in the units of the response, except for numbers that occur in several terms.
+            One for each column, in the units of the response, except for numeric columns in several terms.
         """
         model, distribution = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
@@ -873,7 +873,7 @@ _BENT = 0.4
 def reliability_warnings(asked: Regression, distribution: Posterior, seen: bool) -> tuple[str, ...]:
     """Return reasons why intervals may cover less often than stated, judged from released values.
 
-    It is no such reason if a declared prior dominates.
+    A prior that the user declared may dominate a coefficient without a warning.
     """
     if not seen:
         return (

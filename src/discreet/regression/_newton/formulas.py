@@ -23,10 +23,10 @@ MOST_WAYS = 6
 _LONGEST, _DEEPEST, _LARGEST_POWER, _MOST_KNOTS, _LARGEST = 100_000, 20, 10, 100, 1e15
 
 _MORE = 24
-"""The most columns of a spline besides those of its knots: from its degree and its ends."""
+"""A spline has at most this many columns more than knots, because of its degree and its ends."""
 
 Terms: TypeAlias = dict[frozenset[str], None]
-"""Each term as its factors, in order."""
+"""The terms of a formula in order, each as its set of factors."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<quoted>`[^`\n]+`)|(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)|(?P<number>[0-9]+)"

@@ -72,9 +72,9 @@ class Link:
         return np.asarray(np.array(self.point, dtype=np.float64) / 2**POINT_BITS)
 
     def with_mixing(self, matrix: FloatArray, design: Design) -> Link:
-        """Return this round with rows in other coordinates, or unchanged if these are out of range.
+        """Return this round with rows multiplied by ``matrix``, or unchanged if entries would be too large.
 
-        No entry of a row is above 2²⁴ then, so that squared lengths of 30 columns are below 2⁵³.
+        Entries of the new rows are at most 2²⁴, so that squared lengths of 30 columns are below 2⁵³.
         """
         whole = np.rint(np.clip(matrix, -_FARTHEST, _FARTHEST) * 2.0**MIXING_BITS)
         wide = float((np.abs(whole) @ design.reach).max()) > 2.0 ** (24 + MIXING_BITS)
@@ -89,7 +89,7 @@ class Link:
         return np.asarray(np.array(self.mixing, dtype=np.float64).reshape(size, size) / 2**MIXING_BITS)
 
     def mix(self, rows: FloatArray, residuals: FloatArray, norm: int) -> tuple[FloatArray, FloatArray]:
-        """Return rows and residuals of records as they enter the sums, in whole numbers."""
+        """Return rows multiplied by ``mixing`` and shortened, and their residuals, as whole numbers."""
         if not self.mixing:
             return rows, residuals
         matrix = np.array(self.mixing, dtype=np.float64).reshape(rows.shape[1], -1)
@@ -101,7 +101,7 @@ class Link:
         return replace(self, outer_shift=max(0, 2 * most.bit_length() - bits))
 
     def looked_up(self, predictor: FloatArray, *tables: int) -> list[FloatArray]:
-        """Return the entries of predictors in some of the tables."""
+        """Look up each predictor in the tables with these positions."""
         at = (predictor + self.reach).astype(np.intp)
         return [self.tables[table][at] for table in tables]
 
@@ -146,16 +146,16 @@ class ResponseModel(ABC):
     def rounds(self, signal: float | None) -> tuple[Fraction, ...]:
         """Return the share of μ² for each round, each four times the one before.
 
-        The last round contributes most, also to the curvature. ``signal`` is nμ for one record over the
-        number of coefficients, or None where n is private. More rounds pay only if noise is small: two rounds
-        up to a signal of 100, and one more for each factor of ten.
+        The last round gives most of the information, including that on the curvature. ``signal`` is nμ
+        divided by the number of coefficients, with μ the loss of one record; None where n is private. More
+        rounds are better only if noise is small: two up to a signal of 100, one more for each factor of ten.
         """
         number = 3 if signal is None else 2 + math.ceil(math.log10(max(signal, _SIGNAL) / _SIGNAL))
         number = min(number, 5)
         return tuple(Fraction(3 * 4**turn, 4**number - 1) for turn in range(number))
 
     def reach(self, design: Design, point: FloatArray) -> int:
-        """Return the range of the predictors at a point of whole numbers, in grid steps."""
+        """Return the largest absolute predictor of any record at a point, in grid steps."""
         blocks = np.abs(point).reshape(self.outputs, design.d)
         by_entry = float((blocks @ design.reach).max())
         by_length = design.norm * float(np.sqrt((blocks**2).sum(axis=1)).max())
@@ -245,16 +245,16 @@ class ResponseModel(ABC):
 
     @abstractmethod
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bound jointly what one record can add, entry by entry: residual², weight² and residual⁴.
+        """Return bounds on residual², weight² and residual⁴ of one record, in integer units.
 
-        Units are the integers of the sums for a row of length 1; every predictor and response is listed.
+        Each has an entry for every predictor and response that a record may have.
         """
 
     def pairs(self, link: Link, design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bound jointly how far two records' contributions differ, for the longest row.
+        """Return bounds on how much two records' contributions differ, for rows of the largest norm.
 
-        Entries are a quarter of the squared distance of the scores, and half that of the curvatures and of
-        the squares. Replacing each pair by twice its worse record would also be a bound.
+        Entries bound a quarter of the squared distance of the scores, and half those of the curvatures and of
+        the squared residuals. :meth:`extremes` has such bounds, because two records never differ by more.
         """
         return self.extremes(link)
 
@@ -283,13 +283,13 @@ class ResponseModel(ABC):
         return predictor, self.typical_weight
 
     def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
-        """Return the predictor with this mean response, at least ``sure`` away from the bounds, and its
-        slope.
+        """Return the predictor with this mean response, and the slope there; a mean within ``sure`` of the
+        ends of its range is moved inwards first.
         """
         return mean, self.typical_weight
 
     def scatter(self, clip: float, centre: float, variance: float) -> float:
-        """Return the variance of clipped responses divided by their slope, for normal predictors."""
+        """Return the variance of clipped responses divided by their mean's slope, for normal predictors."""
         return 1.0
 
 
@@ -340,10 +340,10 @@ class GaussianModel(ResponseModel):
     def linearise_at(
         self, design: Design, distribution: NormalApproximation, cost: float
     ) -> tuple[FloatArray, float | None]:
-        """Return the next point and clipping bound; the start without one if clipping would be useless.
+        """Return the next point and clipping bound; the first point and None if clipping would be useless.
 
         That happens if predictors are so uncertain that the bound would not be tighter than the declared
-        bounds of the response. At the start no residual exceeds 1.
+        bounds of the response. At the first point no residual exceeds 1.
         """
         point, clip = super().linearise_at(design, distribution, cost)
         return (self.start(design), None) if clip is not None and clip >= 1 else (point, clip)
@@ -386,16 +386,16 @@ class BinomialModel(ResponseModel):
         return residual**2, np.tile(weight**2, 2), np.zeros(1)
 
     def pairs(self, link: Link, design: Design) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bound two records' contributions with the distance of their rows.
+        """Bound how much two records' contributions differ, using the distance of their rows.
 
         Records with residuals a and −b have scores no farther apart than ((a + b)²N − ab·D²)^½, where D is
         the distance of their rows. D is at least the distance of their predictors divided by the length of
-        the point, so two large residuals of opposite signs belong to rows that are far apart. The entries are
-        for cells of predictors, each taken at its ends.
+        the point, so two large residuals of opposite signs belong to rows that are far apart. Predictors
+        are grouped into cells, and each pair of cells has one entry, from the ends of the two.
 
-        If rows are in other coordinates, so is the point. A record that is shortened counts as one whose
-        predictor is nearer to 0 by the same factor, where residual and weight are at least as large. Rounding
-        errors are subtracted from the distance.
+        If rows are multiplied by a matrix, the point is transformed to match. A shortened row counts as one
+        whose predictor is nearer to 0 by the same factor, where residual and weight are at least as large.
+        Rounding errors are subtracted from the distance.
         """
         starts = np.unique(np.linspace(0, 2 * link.reach, _CELLS + 1).astype(int))[:-1]
         ends = np.append(starts[1:], 2 * link.reach + 1)
@@ -504,12 +504,12 @@ class MultinomialModel(ResponseModel):
 
 
 class PoissonModel(ResponseModel):
-    """y ~ Poisson(e^{x·w}), bounded by ``most``; each round clips counts to a window of ``clip`` around the
-    rate.
+    """y ~ Poisson(e^{x·w}), bounded by ``most``; each round clips counts to ``clip`` on either side of their
+    expected rate.
 
-    r = E clip(Y) − clip(y). For the window l ≤ Y ≤ h of a record's predictor, the mean of min(max(Y, l), h)
-    has slope λ·P(l ≤ Y < h) in the predictor, which is the record's weight. At the true coefficients the mean
-    residual is 0 for every window.
+    The residual is r = E clip(Y) − clip(y), where clip(Y) = min(max(Y, l), h) and the ends l, h depend on the
+    record's predictor. The record's weight is the slope of E clip(Y) in the predictor, λ·P(l ≤ Y < h). At the
+    true coefficients the mean residual is 0 whatever l and h are.
     """
 
     family = "poisson"
@@ -585,8 +585,8 @@ class PoissonModel(ResponseModel):
         return float(windows[int(np.argmin(worth))])
 
     def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float, float]:
-        """Return the mean slope and variance of a clipped count over records with normal predictors, and the
-        mean squared loss of slope by clipping, divided by the rate.
+        """Return three averages over records with normal predictors, for counts clipped to ``window`` on
+        either side of the rate: slope, variance, and (rate − slope)² divided by the mean rate.
         """
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
         _, slope, scatter, _, _ = window_moments(nodes, window, self.most)
@@ -627,11 +627,12 @@ class PoissonModel(ResponseModel):
 def window_moments(
     predictors: FloatArray, window: Any, most: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return mean, slope and variance of min(max(Y, low), high) by predictor, and the window's ends.
+    """Return mean, slope and variance of min(max(Y, low), high) for each predictor, then low and high.
+
+    The ends are at most ``window`` from the rate, and between 0 and ``most``.
 
     min(Y, q) has mean λP(Y < q) + qP(Y > q), slope λP(Y < q), and second moment λ²P(Y < q − 1) + λP(Y < q) +
-    q²P(Y > q). A function of the clipped count is its value at the high end minus that at the low end, plus
-    the low end.
+    q²P(Y > q). The clipped count is min(Y, high) − min(Y, low) + low.
     """
     rate = np.exp(predictors)
     middle = np.minimum(np.rint(rate), most)

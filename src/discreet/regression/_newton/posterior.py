@@ -37,11 +37,11 @@ SURVEY_PART = Fraction(1, 20)
 """The part of μ² for the sums of survey weights."""
 _LEAST_STEPS, _MOST_STEPS = 10, 200
 _BEND = 0.1
-"""The part of the difference of two rounds' curvatures that counts as an error between their points."""
+"""This part of the change of curvature between rounds counts as error of the score moved between them."""
 _FARTHEST = 1.5
-"""How far predictors move from one round to the next, as a root mean square."""
+"""The most that predictors may move from one round to the next, as a root mean square."""
 _STRAIGHT, _TURNS = 0.01, 12
-"""The part of a linear score that is added to that of simulated records, and the most Newton steps."""
+"""For :func:`_step`: the part of a linear score that is added, and the number of Newton steps."""
 _UNKNOWN = 1e60
 """The variance of a sum without information."""
 
@@ -208,8 +208,8 @@ class Evidence:
     outer: FloatArray | None = None
     outer_variance: float = 0.0
     mixed: FloatArray | None = None
-    """The matrix by which rows were mixed: sums are in these coordinates, the point in those of the
-    design."""
+    """The matrix M of which rows Mx were summed, or None for the identity; ``point`` is in the coordinates of
+    x."""
 
     @property
     def mixing(self) -> FloatArray:
@@ -217,7 +217,7 @@ class Evidence:
 
     @property
     def coordinates(self) -> FloatArray:
-        """The inverse of the mixing."""
+        """The inverse of :attr:`mixing`."""
         return np.asarray(np.linalg.inv(self.mixing))
 
 
@@ -265,8 +265,8 @@ class Posterior:
     """The mean slope of the responses in each draw."""
     records: float = 0.0
     bent: float = 0.0
-    """A bound on the shift of the mean because the score is not linear, in standard deviations: half of the
-    distance that predictors moved since the last round, times that of the coefficients."""
+    """A bound on the bias of the mean from a score that is not linear, in posterior standard deviations: half
+    the change of the predictors since the last round, times that of the coefficients in those units."""
     exact: tuple[FloatArray, FloatArray] | None = None
     """Mean and covariance, if they are known more precisely than from draws."""
     components: NormalComponents | None = None
@@ -320,9 +320,9 @@ class Posterior:
         return replace(self, draws=self.draws + step, exact=exact, components=parts)
 
     def find_undecided(self) -> list[int]:
-        """Return the coefficients of which the prior says more than the data.
+        """Return the indices of coefficients about which the prior says more than the data.
 
-        The posterior covariance S is SΛ⁻¹S, which stems from the prior, and what stems from the data.
+        With prior covariance Λ, SΛ⁻¹S is the prior's part of the posterior covariance S: more than half here.
         """
         covariance = self.covariance
         share = np.einsum("ij,ji->i", covariance, np.linalg.solve(self.prior, covariance))
@@ -388,10 +388,10 @@ def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
 
 
 def _stretches(setting: PublicSetting, last: Evidence) -> FloatArray:
-    """Return how much less each column varies than for evenly spread records, as a factor for the prior.
+    """Return factors for the prior's standard deviations: those of evenly spread columns over the actual.
 
     A prior for the effect of a column over its typical range is equally weak for narrow columns. The noise on
-    the curvature counts as variation, so that no factor is large by chance.
+    the curvature counts as variation of the column, so that no factor is large by chance.
     """
     at, size = setting.design.constant, len(last.point)
     if at is None or setting.model.outputs > 1:
@@ -488,7 +488,7 @@ def combine_rounds(setting: PublicSetting, seen: Sequence[Evidence], records: fl
 
 
 def _move_to_mean(setting: PublicSetting, first: Evidence, at: int, records: float) -> Evidence:
-    """Return a first round moved from its constant point to the constant that fits the mean response."""
+    """Return a first round moved from its constant point to the intercept that fits the mean response."""
     model = setting.model
     assert first.curvature is not None
     mean, weight = model.at_constant(float(first.point[at]))
@@ -573,9 +573,9 @@ def posterior(setting: PublicSetting, seen: Sequence[Evidence]) -> Posterior:
 
 
 def _unweighted(setting: PublicSetting, last: Evidence, drawn: CurvatureDraws) -> float:
-    """Return by how much the mean slope of the response exceeds the mean weighted by the records' weights.
+    """Return the ratio of the response's mean slope to the mean in which shortened rows count for less.
 
-    If rows are in other coordinates, simulated records replace the true ones.
+    It is 1 unless rows are multiplied by a matrix, and is computed from simulated records.
     """
     model = setting.model
     if np.array_equal(last.mixing, np.eye(len(last.point))):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _KEPT_BYTES = 1 << 27
 _BATCH = 1 << 16
 _SHORT = 1 << 13
-"""The number of records that are placed on their grids at a time, so that rows stay in the cache."""
+"""The number of records that are rounded to their grids at a time, so that rows stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _of(design: Design, table: Table, per_person: int | None) -> RecordSource:
 def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[Any]], Any]:
     """Return the columns of a table in memory as codes or doubles, and a frame with the others.
 
-    Doubles are placed on their grids batch by batch (:func:`place_codes`): one expression for each of many
+    Doubles are rounded to their grids batch by batch (:func:`place_codes`): one expression for each of many
     columns would take longer than the fit, and more memory than the table.
     """
     import narwhals as nw
@@ -187,7 +187,7 @@ def _arrays(table: Table, columns: Mapping[str, Any]) -> tuple[list[npt.NDArray[
 
 
 def place_codes(coder: Coder, values: npt.NDArray[Any]) -> IntArray:
-    """Return codes unchanged, and doubles placed on their grid in the order of :meth:`Grid.placed`."""
+    """Return codes unchanged, and doubles rounded to their grid by the operations of :meth:`Grid.placed`."""
     if values.dtype != np.float64:
         return values
     assert isinstance(coder, Grid)

@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 MOST_PREDICTED = 8
 """The most coefficients for which predictions use rounds with curvature, which also have intervals. With 4
 columns of simulated records descent predicts as well; with 9 to 30, either is better by up to 0.014,
-depending on the distribution of the columns, of which descent needs no guess. The limit was set knowing the
-test errors of the benchmark's data, on which descent is better."""
+depending on the distribution of the columns, about which descent assumes nothing. The limit was set after
+seeing the test errors of the benchmark's data, on which descent is better."""
 _SMALL = 10**6
-"""The least numbers in all rows for which threads are used; with fewer, they wait longer than they work."""
+"""The least number of entries of the model matrix for which threads are used; below it they save no time."""
 _MOST_CURVED = 300
 """The most coefficients for which a curvature is published."""
 _LARGE_DESIGN, _CLEAR_SIGNAL = 4 * 10**6, 300.0
-"""The numbers in all rows above which hundreds of passes take long, and the nμ for each coefficient above
-which rounds with curvature predict as well: on simulated columns, errors of both then differ by at most
-0.0015."""
+"""The number of entries of the model matrix above which hundreds of passes take long, and the nμ per
+coefficient above which rounds with curvature predict as well as descent: on simulated columns, their errors
+then differ by at most 0.0015."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _mix(
     shares: Sequence[Fraction],
     earlier: Sequence[Link],
 ) -> Link:
-    """Return the next round with rows in better coordinates, if there are any."""
+    """Return the next round with the coordinates of :func:`choose`, if the model allows any."""
     design, model = setting.design, setting.model
     if design.constant is None or model.outputs > 1 or not 1 < design.d <= MOST_MIXED:
         return link

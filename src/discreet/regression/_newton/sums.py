@@ -87,7 +87,7 @@ def noise_for(
     curvature_share: float = 1 / 6,
     square_share: float = 0.0,
 ) -> RoundNoise:
-    """Return the noise with which a round at ``link`` is μ-GDP, least for gradient and curvature together.
+    """Return the noise of a μ-GDP round, chosen to be small for gradient and curvature together.
 
     One record's sums, divided by the standard deviations of the noise, have a squared norm of at most r²N/s²
     + v²N²/s_H² + r⁴/s_q², where N is the largest squared norm of a row. Two records differ by at most
