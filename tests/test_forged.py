@@ -423,6 +423,21 @@ def test_sums_are_not_larger_than_those_of_so_many_records(name: str, part: str,
     refused(name, (("rounds", 1, part, 0) if isinstance(whole, list) else ("rounds", 1, part), value))
 
 
+@pytest.mark.parametrize("name", ["mean", "means"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_mean_whose_sums_leave_nothing_likely_is_refused(name: str, place: int) -> None:
+    """With Gaussian noise no mean was likely, and draws ended in an error of NumPy."""
+    given: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
+    schema = discreet.Schema({"age": (0, 100), "sex": ["f", "m"]})
+    by = "sex" if name == "means" else None
+    data = {"age": [20.0, 30.0] * 60, "sex": ["f", "m"] * 60}
+    document = json.loads(discreet.mean(data, "age", by=by, schema=schema, **given).to_json())
+    content = document["release"]
+    (content["means"][1] if by else content)["sums"][place] = 10**300
+    with pytest.raises(CorruptReleaseError, match="no estimate"):
+        load_answer(json.dumps({**document, "checksum": checksum(content)}))
+
+
 def test_a_rate_beyond_the_range_of_predictors_is_computed() -> None:
     """A forged curvature moved the mean predictor to where its exponential is no double, or 0."""
     model = Regression.from_dict(content_of("regress-poisson")["question"]).model

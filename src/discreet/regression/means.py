@@ -358,7 +358,7 @@ class Mean(Bridged, Answer):
         """Check that the noise fits the guarantee, and that the sums have a posterior."""
         super().check_parts()
         parts = (self.distribution.weight, self.distribution.loc, self.distribution.scale, *self.deviations)
-        if not all(np.isfinite(part).all() for part in parts):
+        if not all(len(part) and np.isfinite(part).all() for part in parts):
             raise ValueError("no estimate can be computed from its sums")
         if self.is_private and self.released.noise.epsilon != self.guarantee.exact_epsilon:
             raise ValueError("its epsilon does not match its noise")
