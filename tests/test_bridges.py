@@ -549,6 +549,8 @@ def test_stan_programs():
     assert program.data == {"k": 3, "z": [12, 30, -2], "scale": [2.0, 2.0, 2.0]}
     assert "noisy_poisson_lpdf(z[i] | rates[i], scale[i])" in str(program)
     assert program.functions.count("{") == program.functions.count("}")
+    begins = {line.split(" ")[0] for line in program.functions.split("\n") if line}
+    assert begins <= {"", "//", "real", "int", "vector", "}"}  # no comment runs on into a line of code
     total = discreet.noisy_counts([12, 30, -2], noise=("lattice", 4.0), total=40).to_stan()
     assert total.data["total"] == 40
     assert "rexp(length(mu))" in stan.brms_family(("laplace", 2.0))

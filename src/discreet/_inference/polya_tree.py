@@ -299,7 +299,7 @@ class Together:
     def draw(
         self, size: int, rng: np.random.Generator
     ) -> list[tuple[FloatArray, FloatArray, npt.NDArray[np.int8]]]:
-        """Draw each tree's share of all records, its cells' shares within it, and their states."""
+        """Draw each tree's share of all records, the shares of its cells within it, and their smoothness."""
         values, chance = self._number
         counts = rng.choice(values, size, p=chance)
         state, tree_counts = np.zeros(size, dtype=np.int64), []

@@ -194,7 +194,7 @@ class Pooled(Estimates):
     @property
     @abstractmethod
     def concentration(self) -> tuple[float, float, float]:
-        """κ: its median and 90 % interval. Large κ means that groups are alike."""
+        """The median and 90 % interval of κ; a large κ means that groups are similar."""
 
     @property
     def error(self) -> float:

@@ -103,14 +103,14 @@ class Cells:
         return len(self.z)
 
     def _relative(self, x: FloatArray, at: FloatArray, which: IntArray | slice = _ALL) -> FloatArray:
-        """log of the term at x over that at another count."""
+        """Return the log of the ratio of the terms at x and at another count."""
         distribution = self.distribution if which is _ALL else self.distribution.at(which)  # type: ignore[arg-type]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             ratio = self.noise.relative(self.z[which], x, at, self.scale[which])
             return np.asarray(distribution.relative(x, at) + ratio)
 
     def terms(self, x: FloatArray, which: IntArray) -> FloatArray:
-        """log P(x)·P(z | x), less :attr:`height`."""
+        """Return log P(x)·P(z | x), less :attr:`height`."""
         return self._relative(x, self.top[which], which)
 
     @cached_property
@@ -142,7 +142,7 @@ class Cells:
 
     @cached_property
     def _floor(self) -> FloatArray | float:
-        """Return how far below the largest term the others still matter."""
+        """Return how far below the largest log term other terms are still included."""
         if self.distribution.singularity is None:
             return -TAIL
         tail = np.where(self.distribution.singularity[0] < 1, _GRADED_TAIL, TAIL)
@@ -206,14 +206,14 @@ class Cells:
             yield problems, self._evaluate(block, self.top[problems])
 
     def log_prob(self) -> FloatArray:
-        """log P(z) of each cell."""
+        """Return log P(z) of each cell."""
         result = self.height.copy()
         for rows, sums in self.blocks():
             result[rows] += sums.log_total
         return result
 
     def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        """E[g(x) | z] of each cell for each g."""
+        """Return E[g(x) | z] of each cell for each g."""
         result = [np.empty(len(self)) for _ in statistics]
         for rows, sums in self.blocks():
             for means, statistic in zip(result, statistics, strict=True):
@@ -258,7 +258,7 @@ class SumOfCells:
         return len(self.sums) // self.width
 
     def by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Σ times · values over the cells of each row."""
+        """Return Σ times · values over the cells of each row."""
         return np.asarray(values.reshape(len(self), self.width) @ self.times)
 
     @cached_property
@@ -337,7 +337,7 @@ class SumOfCells:
         return np.fft.rfft(folded.reshape(self.width, period), axis=1).conj().T[1:]
 
     def small_sums_of_others(self, number: int) -> FloatArray:
-        """P(S without one cell of a kind = j) for j < number, shape (width, number); of one row."""
+        """Return P(S without one cell of a kind = j) for j < number, shape (width, number); of one row."""
         mean = self.around + self.by_row(self.sums.offset)
         period = int(self.period(np.abs(mean) + number)[0])
         others = self.others(self.transform(period))
@@ -423,7 +423,7 @@ class Constrained:
 
     @cached_property
     def whole_terms(self) -> Sums:
-        """The tilted cells at every whole number."""
+        """Return the terms of the tilted cells at every whole number."""
         cells, _, sums = self._saddle
         return sums.sums if self.whole else replace(self, cells=cells, whole=True).whole_terms
 
@@ -443,7 +443,7 @@ class Constrained:
         return result
 
     def log_prob(self) -> FloatArray:
-        """log Σ over true counts of that total, of each row."""
+        """Return for each row the log of the sum over all true counts with this total."""
         _, log_scale, sums = self._saddle
         if self._convolve is not None:
             return np.asarray(log_scale + [distribution.log_normaliser for distribution in self._convolve])
@@ -470,7 +470,7 @@ class Constrained:
         return joint
 
     def means(self, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        """E[g(xᵢ) | z, Σx = N] of each cell for each g."""
+        """Return E[g(xᵢ) | z, Σx = N] of each cell for each g."""
         if self._convolve is not None:
             means = [np.empty(len(self.cells)) for _ in statistics]
             distributions = (distribution for row in self._convolve for distribution in row.marginals())

@@ -167,7 +167,7 @@ class Separable:
         return result
 
     def mean(self) -> list[float]:
-        """E[bᵢ] for each coordinate."""
+        """Return E[bᵢ] for each coordinate."""
         return [start + float(p @ np.arange(len(p))) for start, p in self.marginals()]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
@@ -223,7 +223,7 @@ def _convolve(a: Window, b: Window) -> Window:
 
 
 def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
-    """θ at which independent bᵢ ∝ Wᵢ e^{θb} have about the mean sum ``total``."""
+    """Return θ at which independent bᵢ ∝ Wᵢ e^{θb} have approximately the mean sum ``total``."""
     saddle = Saddle(1, 0.25)
     while True:
         mean, variance = -float(total), 0.0

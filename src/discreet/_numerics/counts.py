@@ -59,7 +59,7 @@ class CountDistribution(ABC):
 
     @abstractmethod
     def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
-        """log P(x)/P(at), to many digits of the ratio."""
+        """Return log P(x)/P(at), to many digits of the ratio."""
 
     @property
     @abstractmethod
@@ -78,7 +78,7 @@ class CountDistribution(ABC):
 
     @abstractmethod
     def tilt(self, s: FloatArray, limit: float) -> tuple[CountDistribution, FloatArray]:
-        """(L, c) with P(x)e^{sx} = e^c L(x) for x up to ``limit`` at least."""
+        """Return (L, c) with P(x)e^{sx} = e^c L(x) for x up to ``limit`` at least."""
 
     def at(self, which: IntArray) -> Self:
         """The distributions of the cells numbered ``which``."""

@@ -31,7 +31,7 @@ def log_rising(a: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
 
 def log_predictive(prior: Sequence[float], rows: IntArray) -> FloatArray:
-    """log DirMult(row; prior, n) of each row of counts, up to a constant."""
+    """Return log DirMult(row; prior, n) of each row of counts, up to a constant."""
     columns = [log_rising(a, column) for a, column in zip(prior, rows.T, strict=True)]
     return np.asarray(np.sum(columns, axis=0), dtype=np.float64)
 
@@ -61,7 +61,7 @@ def _stirling_series(t: FloatArray) -> FloatArray:
 
 
 def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
-    """lnΓ(t) − [(t − ½) ln t − t + ½ ln 2π] for t > 0, without cancellation for large t."""
+    """Return lnΓ(t) − [(t − ½) ln t − t + ½ ln 2π] for t > 0, without cancellation for large t."""
     from scipy.special import gammaln
 
     t = np.asarray(t, dtype=np.float64)
@@ -71,7 +71,7 @@ def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
 
 
 def log_factorial_excess(x: FloatArray) -> FloatArray:
-    """log Γ(x+1) − x log x + x for x ≥ 0: small and smooth where the terms are huge."""
+    """Return log Γ(x+1) − x log x + x for x ≥ 0, which is small and smooth where the terms are huge."""
     from scipy.special import gammaln, xlogy
 
     large = np.maximum(x, 10.0)
@@ -101,7 +101,7 @@ def entropy_curve(y: FloatArray) -> FloatArray:
 
 
 def log_gamma_gap(a: npt.ArrayLike, b: npt.ArrayLike, difference: npt.ArrayLike | None = None) -> FloatArray:
-    """f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2), elementwise.
+    """Return f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2), elementwise.
 
     The relative error is below 2⁻⁴⁵ for a and b from 10⁻³ to 10³⁰ that differ by 1 or more, as counts do. For
     closer ones the absolute error of the Stirling remainders is left, about 2⁻⁵⁶/m; beyond 10³⁰ the error

@@ -15,7 +15,7 @@ MAX_TRIPLES = 100_000_000
 
 
 def largest_change(pairs: IntArray, values: FloatArray) -> float:
-    """max |values[x, b] − values[y, b]| over pairs of rows (x, y) and columns b."""
+    """Return max |values[x, b] − values[y, b]| over pairs of rows (x, y) and columns b."""
     parts = np.array_split(pairs, max(1, len(pairs) * values.shape[1] >> 21))
     return max(float(np.abs(values[part[:, 0]] - values[part[:, 1]]).max()) for part in parts if len(part))
 
@@ -45,13 +45,13 @@ def neighbouring_rows(rows: IntArray) -> IntArray:
 
 
 def log_normalisers(log_weights: FloatArray) -> FloatArray:
-    """log Σ_b e^{weight} along the last axis."""
+    """Return log Σ_b e^{weight} along the last axis."""
     peak = log_weights.max(axis=-1, keepdims=True)
     return np.asarray(peak[..., 0] + np.log(np.exp(log_weights - peak).sum(axis=-1)), dtype=np.float64)
 
 
 def exponential_distributions(distance: FloatArray, rates: FloatArray) -> FloatArray:
-    """log P(b|x) = −rate(x)·H(x, b) less its normaliser, a row for each x; overwrites ``distance``."""
+    """Return log P(b|x) = −rate(x)·H(x, b) less its normaliser, a row for each x; overwrites ``distance``."""
     distance *= -rates[:, None]
     for part in np.array_split(distance, max(1, distance.size >> 19)):
         part -= log_normalisers(part)[:, None]
@@ -78,7 +78,7 @@ class ExponentialDistributions:
         return np.concatenate([log_normalisers(-strength * rows) for rows in parts])
 
     def worst_loss(self, strength: float) -> float:
-        """max |log P(b|x) − log P(b|x')| over neighbours and outcomes."""
+        """Return max |log P(b|x) − log P(b|x')| over neighbours and outcomes."""
         size = self._log_normalisers(strength)
         worst = 0.0
         for part in self._parts():
@@ -90,7 +90,7 @@ class ExponentialDistributions:
         return worst
 
     def worst_delta(self, strength: float, epsilon: float) -> float:
-        """max Σ_b (P(b|x) − e^ε P(b|x'))₊ over neighbours, both ways."""
+        """Return max Σ_b (P(b|x) − e^ε P(b|x'))₊ over neighbours, both ways."""
         size = self._log_normalisers(strength)
         factor = math.exp(epsilon)
         worst = 0.0

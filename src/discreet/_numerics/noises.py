@@ -24,7 +24,7 @@ _LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
 
 
 def log1mexp(x: FloatArray) -> FloatArray:
-    """log(1 − e^{−x}) for x > 0."""
+    """Return log(1 − e^{−x}) for x > 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.where(x < 0.6931, np.log(-np.expm1(-x)), np.log1p(-np.exp(-x))))
 
@@ -66,14 +66,14 @@ class Noise(ABC):
 
     @abstractmethod
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
-        """log P(z | x), a log-density where published values are continuous; log-concave in x."""
+        """Return log P(z | x), a log-density where published values are continuous; log-concave in x."""
 
     def log_pmf(self, v: FloatArray) -> FloatArray:
-        """log P(v) of the noise itself, which is what is published for a count of 0."""
+        """Return log P(v) of the noise itself, the published value for a count of 0."""
         return self.log_prob(np.asarray(v, dtype=np.float64), np.zeros(1), self.scale)
 
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
-        """log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
+        """Return log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
         return self.log_prob(z, x, scale) - self.log_prob(z, at, scale)
 
     def breaks(self, z: FloatArray) -> list[FloatArray]:
@@ -219,7 +219,7 @@ class FloorLaplace(Laplace):
         return super().relative(z + 0.5, x, at, scale)
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        """log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
+        """Return log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
         return super().log_cdf(v + 1, scale)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
@@ -340,7 +340,7 @@ class RoundedGaussian(GaussianNoise):
 
 
 def log_chance_of_zero(rate: float, k: int) -> float:
-    """log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
+    """Return log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
 
     Fourier: P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². Substituting tan φ = √(1+s)·tan(θ/2)
     makes it T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ, T = (1−q)/(1+q) = tanh(rate): a polynomial of degree
@@ -354,7 +354,7 @@ def log_chance_of_zero(rate: float, k: int) -> float:
 
 
 def log_theta(scale: FloatArray) -> FloatArray:
-    """log Σ_v e^{−v²/2σ²} over whole numbers, by the sum or by its Fourier dual."""
+    """Return log Σ_v e^{−v²/2σ²} over whole numbers, by the sum or by its Fourier dual."""
     steps = np.arange(1, 12).reshape((-1,) + (1,) * scale.ndim)
     small, large = np.minimum(scale, 1.0), np.maximum(scale, 0.5)
     direct = np.log1p(2 * np.exp(-0.5 * (steps / small) ** 2).sum(axis=0))

@@ -155,7 +155,7 @@ class Sums:
         return np.asarray(np.add.reduceat(np.einsum("ij->i", values), self.panels.first))
 
     def mean(self, values: FloatArray) -> FloatArray:
-        """Σ weight · values for each problem; values of the shape of ``x``."""
+        """Return Σ weight · values for each problem; values of the shape of ``x``."""
         return self.sum(self.weight * values)
 
     @cached_property
@@ -181,7 +181,7 @@ class Sums:
         return cumulants[:orders]
 
     def tilt(self, s: FloatArray) -> Sums:
-        """Terms e^{f + s(x − around)}, s one number for each problem."""
+        """Return the sums of terms e^{f + s(x − around)}, with one s for each problem."""
         return Sums(self.panels, self.x, self.log_term + s[self.local][:, None] * self.away, self.around)
 
     @property

@@ -139,7 +139,7 @@ def uniform_composition(n: int, k: int, source: Source) -> tuple[int, ...]:
 
 
 def subset(size: int, places: int, source: Source) -> IntArray:
-    """A uniform subset of {0, …, places − 1}: the first ``size`` distinct values of a uniform stream."""
+    """Draw a uniform subset of {0, …, places − 1}: the first ``size`` distinct values of a uniform stream."""
     chosen = np.empty(0, dtype=np.int64)
     taken = np.zeros(places, dtype=bool) if places <= 64 * size else None
     while len(chosen) < size:  # never more than are missing, so that no value has to be thrown away
@@ -153,7 +153,7 @@ def subset(size: int, places: int, source: Source) -> IntArray:
 
 
 def below(bound: int, count: int, source: Source) -> IntArray:
-    """``count`` independent integers, uniform on {0, …, bound − 1}, bound ≤ 2⁶³."""
+    """Draw ``count`` independent integers, uniform on {0, …, bound − 1}, bound ≤ 2⁶³."""
     values = words(source, count)
     uneven = np.uint64(_WORD - 1 - _WORD % bound)  # words above would make small values likelier
     while len(bad := np.flatnonzero(values > uneven)):
@@ -193,7 +193,8 @@ class _Table:
 
 
 def enclosed_digits(value: Value, bits: int, extra: int = 64) -> int:
-    """⌊2^bits · r⌋ for the irrational r that ``value`` encloses; begins with ``extra`` bits more."""
+    """Return ⌊2^bits · r⌋ for the irrational r that ``value`` encloses; start with ``extra`` more bits of
+    precision."""
     from flint import arb, ctx
 
     precision = bits + extra
@@ -207,13 +208,14 @@ def enclosed_digits(value: Value, bits: int, extra: int = 64) -> int:
 
 @lru_cache(maxsize=64)
 def _tail_table(rate: Fraction) -> _Table:
-    """G ∧ K for G geometric, K = ⌈24/rate⌉: tails e^{−rate·g}."""
+    """Return the table of min(G, K) for G geometric and K = ⌈24/rate⌉, with tails e^{−rate·g}."""
     return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: lambda: _exponential(g * rate))
 
 
 @lru_cache(maxsize=64)
 def _digit_table(rate: Fraction) -> _Table:
-    """G mod 1024 for G geometric: tails (e^{−rate·g} − e^{−1024·rate})/(1 − e^{−1024·rate})."""
+    """Return the table of G mod 1024 for G geometric, with tails (e^{−rate·g} − e^{−1024·rate})/(1 −
+    e^{−1024·rate})."""
 
     def tail(g: int) -> Value:
         rest = (_DIGIT - g) * rate  # e^{−rate·g}(1 − e^{−rest}), without cancellation for tiny rates
@@ -224,12 +226,12 @@ def _digit_table(rate: Fraction) -> _Table:
 
 
 def _exponential(exponent: Fraction) -> Ball:
-    """e^{−exponent}."""
+    """Return e^{−exponent}."""
     return (-ball(exponent)).exp()
 
 
 def _powers(rate: Fraction, last: int) -> WordArray:
-    """⌊2⁶⁴ e^{−rate·g}⌋ for g = last, …, 1, from integers that enclose the powers."""
+    """Return ⌊2⁶⁴ e^{−rate·g}⌋ for g = last, …, 1, from integers that enclose the powers."""
     extra = 64
     while True:
         bits = 64 + extra
@@ -248,13 +250,13 @@ def _powers(rate: Fraction, last: int) -> WordArray:
 
 @lru_cache(maxsize=4096)
 def _same_sum(k: int, rate: Fraction, total: int) -> _Threshold:
-    """p(total)/max p for p the distribution of the sum of k geometric values of that rate."""
+    """Return p(total)/max p for p the distribution of the sum of k geometric values of that rate."""
     mode = _likeliest_sum(k, rate)
     return _Threshold(lambda: _exponential((total - mode) * rate) * _binomial_ratio(total, mode, k))
 
 
 def _binomial_ratio(total: int, mode: int, k: int) -> Any:
-    """C(total + k − 1, k − 1) / C(mode + k − 1, k − 1)."""
+    """Return C(total + k − 1, k − 1) / C(mode + k − 1, k − 1)."""
     from flint import fmpq
 
     if total == mode:  # a ball around 1 would not tell its digits

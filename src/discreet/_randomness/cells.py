@@ -96,7 +96,7 @@ def exact_cell(
 
 
 def power_of_two(value: Fraction | float) -> Fraction:
-    """The largest power of two that is at most ``value`` > 0."""
+    """Return the largest power of two that is at most ``value`` > 0."""
     exact = Fraction(value)
     power = exact.numerator.bit_length() - exact.denominator.bit_length()
     power -= Fraction(2) ** power > exact

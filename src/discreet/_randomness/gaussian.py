@@ -45,7 +45,7 @@ def rounded_gaussian(variance: Fraction, source: Source) -> int:
 
 
 def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> list[int]:
-    """``size`` independent draws with P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ) exactly, σ² = ``variance``.
+    """Draw ``size`` independent integers with P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ) exactly, σ² = ``variance``.
 
     >>> from discreet._randomness.entropy import SeededEntropy
     >>> rounded_gaussians(Fraction(25), 5, SeededEntropy(1))
@@ -74,7 +74,7 @@ def _words(size: int, source: Source) -> npt.NDArray[np.uint64]:
 
 
 def _candidates(variance: float, heads: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], Any]:
-    """For U in [k, k + 1]·2⁻⁶³ the integer m, and whether q(m + ½) < U ≤ q(m − ½) is certain."""
+    """Return for U in [k, k + 1]·2⁻⁶³ the integer m, and whether q(m + ½) < U ≤ q(m − ½) is certain."""
     from scipy.special import ndtri
 
     sigma = math.sqrt(variance)
@@ -95,7 +95,7 @@ def margin(x: FloatArray) -> FloatArray:
 
 
 def _tail(x: FloatArray) -> FloatArray:
-    """2Φ(−x) for 0 ≤ x, within a relative error of 16·2⁻⁵⁰; 1 (which decides nothing) from _FAR on."""
+    """Return 2Φ(−x) for 0 ≤ x, within a relative error of 16·2⁻⁵⁰; 1 (which decides nothing) from _FAR on."""
     values, coefficients = _table()
     node = np.minimum(np.rint(x * _SPACING), len(values) - 1).astype(np.intp)
     step = x - node / _SPACING  # exact: the two are within a factor 2, or node is 0

@@ -14,7 +14,7 @@ from discreet.errors import InvalidInputError
 
 
 def bernoulli_exp(p: int, q: int, source: Source) -> bool:
-    """True with probability exp(−p/q) exactly (0 ≤ p ≤ q, q ≥ 1)."""
+    """Return True with probability exp(−p/q) exactly (0 ≤ p ≤ q, q ≥ 1)."""
     # The first K ≥ 1 whose Bernoulli(p/(qK)) fails is odd with that probability.
     index = 1
     while source.below(q * index) < p:
@@ -23,7 +23,7 @@ def bernoulli_exp(p: int, q: int, source: Source) -> bool:
 
 
 def geometric(p: int, q: int, source: Source) -> int:
-    """G ≥ 0 with P(G = g) = (1 − e^{−p/q}) e^{−(p/q) g} exactly (p, q ≥ 1)."""
+    """Draw G ≥ 0 with P(G = g) = (1 − e^{−p/q}) e^{−(p/q) g} exactly (p, q ≥ 1)."""
     while True:
         low = source.below(q)
         if bernoulli_exp(low, q, source):
@@ -36,8 +36,8 @@ def geometric(p: int, q: int, source: Source) -> int:
 
 
 def discrete_laplace(p: int, q: int, source: Source) -> int:
-    """X in ℤ with P(X = x) = tanh(p/2q) e^{−(p/q)|x|} exactly: the two-sided geometric distribution of rate
-    p/q."""
+    """Draw X in ℤ with P(X = x) = tanh(p/2q) e^{−(p/q)|x|} exactly: the two-sided geometric distribution of
+    rate p/q."""
     while True:
         negative = source.below(2)
         magnitude = geometric(p, q, source)
@@ -46,7 +46,7 @@ def discrete_laplace(p: int, q: int, source: Source) -> int:
 
 
 def floor_laplace(p: int, q: int, source: Source) -> int:
-    """⌊Y⌋ for Y ~ Laplace(0, q/p), exactly: a fair coin gives G or −1 − G, G geometric of rate p/q.
+    """Draw ⌊Y⌋ for Y ~ Laplace(0, q/p), exactly: a fair coin gives G or −1 − G, G geometric of rate p/q.
 
     P(x) = ½ (1 − e^{−p/q}) e^{−(p/q) x} for x ≥ 0 and ½ (1 − e^{−p/q}) e^{−(p/q)(−1−x)} for x < 0.
     """
@@ -55,7 +55,8 @@ def floor_laplace(p: int, q: int, source: Source) -> int:
 
 
 def categorical(weights: Sequence[int], source: Source) -> int:
-    """Index i with probability weights[i] / Σ weights exactly; weights are non-negative ints, not all 0."""
+    """Draw an index i with probability weights[i] / Σ weights exactly; weights are non-negative ints, not all
+    0."""
     total = 0
     for weight in weights:
         if weight < 0:

@@ -26,7 +26,7 @@ from discreet._typing import FloatArray, IntArray
 
 
 def dyadic(log_weight: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-    """Integers (m, e) with m in [2⁵², 2⁵³) and m · 2^(e − 52) = exp(log_weight) up to rounding."""
+    """Return integers (m, e) with m in [2⁵², 2⁵³) and m · 2^(e − 52) = exp(log_weight) up to rounding."""
     binary = np.asarray(log_weight, dtype=np.float64) / math.log(2)
     exponent = np.floor(binary)
     mantissa = np.exp2(binary - exponent + 52)
@@ -77,7 +77,7 @@ class IntegerSeparable:
         """Σ_b Πᵢ Wᵢ(bᵢ), exactly."""
 
     def weight(self, b: Sequence[int]) -> int:
-        """Πᵢ Wᵢ(bᵢ); zero outside the windows."""
+        """Return Πᵢ Wᵢ(bᵢ); zero outside the windows."""
         product = 1
         for (low, values), x in zip(self.windows, b, strict=True):
             if not low <= x < low + len(values):

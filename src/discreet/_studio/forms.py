@@ -441,13 +441,13 @@ class Asked:
 
 
 def check_prior(prior: Sequence[float], label: str = "Prior") -> None:
-    """Refuse a prior for which a page would not answer in seconds."""
+    """Raise an error for a prior with which a page would not answer within seconds."""
     if max(prior) > MAX_PRIOR or min(prior) < MIN_PRIOR:
         raise TooLargeError(f"{label}: a parameter must be between {MIN_PRIOR:g} and {MAX_PRIOR:,.0f}")
 
 
 def check_epsilon(given: Any) -> Fraction:
-    """Return ε, or refuse one for which a page would not answer in seconds."""
+    """Return ε, or raise an error if a page would not answer within seconds."""
     if len(str(given)) > 40:
         raise InvalidInputError("must be a number such as 0.5 or 1/2", "epsilon")
     epsilon = as_epsilon(given)

@@ -225,10 +225,10 @@ class Guard:
         return None
 
     def _is_ours(self, headers: Headers) -> bool:
-        """Whether the page that sends a form is ours.
+        """Return whether a form was sent from a page of this studio.
 
-        Under ``Referrer-Policy: no-referrer`` browsers write ``Origin: null`` on plain forms; they then say
-        in Sec-Fetch-Site, which no page can set, where the form came from.
+        Under ``Referrer-Policy: no-referrer`` browsers write ``Origin: null`` on plain forms; the header
+        Sec-Fetch-Site, which no page can set, then says where the form came from.
         """
         origins = headers.getlist("origin")
         if origins in ([], ["null"]):

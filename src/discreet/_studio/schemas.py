@@ -164,7 +164,7 @@ def read_schema(text: str) -> Schema:
 
 
 def check_schema(schema: Schema) -> None:
-    """Refuse a schema for which a page would not answer in seconds."""
+    """Raise an error for a schema that is too large for a page to answer within seconds."""
     if len(schema.columns) > MAX_DECLARED:
         raise TooLargeError(f"columns: at most {MAX_DECLARED} here; {NO_LIMIT}")
     if isinstance(schema.n, int) and schema.n > MAX_N:

@@ -46,7 +46,7 @@ class BetaPart:
         return np.stack([self.mass[0], self.a[0] + steps, self.s[0] + self.sigma * steps])
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Σ mass·E[θ] and Σ mass·E[θ²] of each row."""
+        """Return Σ mass·E[θ] and Σ mass·E[θ²] of each row."""
         steps = np.arange(self.mass.shape[1])
         a = self.a[:, None] + steps
         total = a + (self.s[:, None] + self.sigma * steps if self.sigma else self.s[:, None])

@@ -665,7 +665,7 @@ class Exponential(Calibrated):
 
     @cached_property
     def score_sensitivity(self) -> float:
-        """Δ: the most by which one record changes the distance to any candidate."""
+        """The sensitivity Δ: the most by which one record changes the distance to any candidate."""
         known = self.candidates.sensitivity(self.score) if isinstance(self.score, str) else 0.0
         if not self._has_table:
             return known

@@ -52,7 +52,7 @@ class Curve(ABC):
 
     @property
     def max_order(self) -> float:
-        """λ*: the Rényi divergence may be infinite from this order on."""
+        """The order λ* from which on the Rényi divergence may be infinite."""
         return 1.0
 
     def renyi(self, order: float) -> float:

@@ -150,7 +150,7 @@ class Guarantee:
 
     @property
     def max_order(self) -> float:
-        """λ*: the Rényi divergence is, or may be, infinite from this order on."""
+        """The order λ* from which on the Rényi divergence is, or may be, infinite."""
         return self.effective_curve.max_order
 
     def delta_at(self, epsilon: EpsilonLike) -> float:

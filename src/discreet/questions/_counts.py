@@ -321,7 +321,7 @@ class TableCounts(WholeCountRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class DerivedRequest(Request):
-    """A request for an answer computed from noisy counts, at their cost."""
+    """The base of requests whose answers are computed from noisy counts, at the cost of these."""
 
     counts: Any
 

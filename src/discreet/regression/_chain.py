@@ -83,7 +83,7 @@ class DrawDesign:
 
     @property
     def sensitivity_squared(self) -> Fraction:
-        """Δ² = 4ρ²c²."""
+        """Δ² = 4ρ²c², the squared bound on how much one record changes the gradient."""
         return 4 * Fraction(self.weight) ** 2 * self.norm_squared
 
     @property

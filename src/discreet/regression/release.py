@@ -280,7 +280,7 @@ class Drawn:
 
     @property
     def sensitivity_squared(self) -> Fraction:
-        """Δ² = 4ρ²c²: by how much one record moves the gradient, squared."""
+        """Δ² = 4ρ²c², the squared bound on how much one record changes the gradient."""
         return 4 * self.weight**2 * self.norm_squared
 
     @property

@@ -50,7 +50,7 @@ _COVER = 14.0  # what a window leaves out is covered by a node of at most half i
 
 
 def height(gap: npt.ArrayLike, rate: float) -> FloatArray:
-    """log φ = −rate·√(1 − e^{−gap})."""
+    """Return log φ = −rate·√(1 − e^{−gap})."""
     return np.asarray(-rate * from_gap(gap), dtype=np.float64)
 
 

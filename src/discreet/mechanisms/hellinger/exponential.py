@@ -93,7 +93,7 @@ class EHDS(Calibrated):
     name: ClassVar[str] = "ehds"
     words: ClassVar[str] = (
         "One posterior was drawn at random from all possible ones; those closer to the true one were more "
-        "likely, the more so if one record matters less."
+        "likely, especially if a single record has little effect."
     )
     gamma: float = 1.0
 
@@ -194,7 +194,7 @@ class EHDLCalibrated(Calibrated, EHDL):
     name: ClassVar[str] = "ehdl-calibrated"
     words: ClassVar[str] = (
         "One posterior was drawn at random from all possible ones; those closer to the true one were more "
-        "likely; how much more was set by enumerating all possible datasets."
+        "likely, to a degree set by enumerating all possible datasets."
     )
     calibration: Calibration = "exact"
 
@@ -238,7 +238,7 @@ class MBeta(ScoredMechanism):
     name: ClassVar[str] = "mbeta"
     words: ClassVar[str] = (
         "One posterior was drawn at random from all possible ones; those closer to the true one were more "
-        "likely; how much more was set so that the guarantee is the requested one."
+        "likely, to a degree that gives the requested guarantee."
     )
     delta: Fraction = Fraction(0)
     calibration: Literal["definition", "exact"] = "definition"

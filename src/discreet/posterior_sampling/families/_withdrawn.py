@@ -88,7 +88,7 @@ class CorrelatedDistribution(tuple[Normal, ...]):
         return distribution
 
     def sample(self, size: int, seed: int | None) -> FloatArray:
-        """Joint draws of θ."""
+        """Draw θ jointly."""
         free = np.random.default_rng(seed).standard_normal((size, len(self)))
         return np.asarray(([part.loc for part in self] + self[0].scale * free) @ self.factor.T)
 

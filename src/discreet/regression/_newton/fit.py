@@ -341,7 +341,7 @@ class Regression:
         ):
             raise ValueError("its relation or its unit of privacy is malformed")
         if asked.hides_size and (people or asked.n is not None):
-            raise ValueError("it hides the number of records but states it")
+            raise ValueError("it states a number of records that is private")
         if not (asked.epsilon and 0 < asked.delta < 1):
             raise ValueError("its epsilon and delta are malformed")
         return asked
@@ -675,7 +675,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         ranges, title = self.question.units.ranges, self.words().name
         drawn = sorted({*self.slopes} - {*self.posterior.find_undecided()}) or self.slopes
         if len(drawn) < len(self.slopes):
-            title += ". Coefficients that the prior decides are in the table only"
+            title += ". Coefficients that the prior dominates are in the table only"
         if max(ranges[drawn]) > 10 * min(ranges[drawn]):
             rows = [_times(row, float(r)) for row, r in zip(rows, ranges, strict=True)]
             title += ". × marks a change over the whole declared range"
