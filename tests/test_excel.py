@@ -148,7 +148,7 @@ def test_columns_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> Non
                 lambda path: count_texts(path, "a"),
                 lambda path: sql("SELECT a FROM t", t=path),
             ):
-                with pytest.raises(FileError, match="two columns have the same name"):
+                with pytest.raises(FileError, match="two column names differ only"):
                     read(path)
 
 

@@ -76,7 +76,7 @@ _RELATION_WORDS = {
     ),
     "replace-nearby": (
         "the replacement of any one record by a near one; not by one farther away than the unit says",
-        "every record but one, and about where that one lies",
+        "every record but one, and roughly the value of that one",
     ),
     "add-remove": ("learning whether any one record is there at all", "every record but one"),
 }
@@ -395,7 +395,7 @@ def people_assumption(at_most: int, unit: str | None = None) -> str:
 
 
 def in_present_words(assumptions: Iterable[str]) -> list[str]:
-    """Return assumptions as they are written now; 0.1 and 0.2 wrote who is a person in other words."""
+    """Return assumptions in their present wording; 0.1 and 0.2 described people in other words."""
     return [text.replace("a person is who has the same ", _IDENTIFIED) for text in assumptions]
 
 
@@ -530,7 +530,7 @@ def as_size(n: Any) -> int:
 
 
 def as_counts(counts: Iterable[Any], k: int, n: int | None = None) -> tuple[int, ...]:
-    """Return the counts of k levels as exact ints, non-negative and with sum n where it is public."""
+    """Return the counts of k levels as exact ints, after checking that none is negative and the sum is n."""
     if isinstance(counts, Mapping):
         raise InvalidInputError("counts must be a sequence in the order of the levels, not a mapping")
     # Here and below an error is raised where none is being handled: what quoted a private number would hang
@@ -636,8 +636,8 @@ def steps_between(low: float, high: float) -> int:
     """Return the number of steps of the grid between declared bounds.
 
     The step is the smallest of 1, 2 and 5 times a power of ten, of which both bounds are multiples, with an
-    even number of at most 65,536 steps: whole numbers and decimals of as many digits lie on the grid, and are
-    summed as they are. Bounds that allow none get 65,536 steps.
+    even number of at most 65,536 steps: values with no more decimals than the bounds lie on the grid, and are
+    summed exactly. Bounds that allow none get 65,536 steps.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A command for each kind of question, made from its fields; a kind is loaded when its command runs."""
+"""The commands that ask or plan a question, one for each kind, made from its fields when it is used."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ def _plain_relation(connection: Any, files: Files) -> Any:
     names = [name for name in columns if name]
     if len({name.lower() for name in names}) < len(names):  # SQL would take one of them for the other
         raise FileError(
-            f"{files.label}: two columns have the same name up to upper and lower case; rename one of them"
+            f"{files.label}: two column names differ only in upper and lower case; rename one of them"
         )
     projection = (f"{field.format(i)} AS {identifier(name)}" for i, name in enumerate(columns) if name)
     return rows.project(", ".join(projection))

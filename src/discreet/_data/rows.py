@@ -120,7 +120,7 @@ def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
 
 
 def _readable(value: Any, dtype: Any) -> Any:
-    """Return a column whose values Python can represent; it has no dates beyond the year 9999, for example.
+    """Return a column in values that Python can represent; Python has no dates after the year 9999.
 
     A type that narwhals does not know is text.
     """

@@ -46,7 +46,7 @@ def count_levels(
     ``person`` and ``per_person``: the key column of people, and the most records of each that are counted;
     see :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
     ``private_size`` says that the number of records is private: an empty dataset is counted too, and no error
-    reveals the number. Where missing values are left out and n is public, their number comes last.
+    reveals the number. Where missing values are left out and n is public, their number is the last count.
     ``strict=False``: a value without a place counts as missing, so that no record is an error where the
     domain says what missing is.
     """
@@ -72,9 +72,9 @@ def _check_name(data: Any) -> None:
 def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
     """Return exact counts of the cross table of several columns: an array with an axis for each, in order.
 
-    ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing
-    and undeclared values of its own column. Where missing values of a column are left out and n is public,
-    they are the last place of its axis. For the rest see :func:`count_levels`.
+    ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing and
+    undeclared values of its own column. Where missing values of a column are left out and n is public, they
+    are counted in the last entry of its axis. For the rest see :func:`count_levels`.
     """
     if not isinstance(domains, Mapping) or not domains:
         raise InvalidInputError("domains must map each column to its Domain, such as {'smoker': Domain(...)}")

@@ -129,7 +129,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
-    """The base of answers, and of comparisons of them, that a ledger may have charged."""
+    """The base of answers, for which a ledger may have a receipt."""
 
     receipt: Receipt | None = field(default=None, compare=False, repr=False)
     """The ledger's receipt, if the answer was charged. It is not part of the release, nor of its JSON."""
@@ -173,7 +173,7 @@ class Estimates(ABC):
         """Compute the numbers with their intervals, in the order of ``names``."""
 
     def _rows_without_noise(self, level: float) -> list[Row]:
-        """Compute rows for displays where the noise cannot be accounted for, if the kind has such."""
+        """Compute rows for displays if the noise cannot be accounted for; empty for most kinds of answers."""
         return []
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:

@@ -160,7 +160,7 @@ class Figure:
     axis: str = ""
 
     def places(self) -> dict[str, tuple[float, int]]:
-        """Return the position of each node: across, from 0 to 1, and the number of its layer."""
+        """Return for each node its horizontal position, from 0 to 1, and the number of its layer."""
         places: dict[str, tuple[float, int]] = {}
         for depth, layer in enumerate(self.graph):
             ordered = sorted(layer, key=lambda node: [places[name][0] for name in node[1]] or [0.0])
@@ -244,7 +244,8 @@ def groups_table(
 
 
 def beside(heading: str, rows: Sequence[Row], groups: Sequence[Any], caption: str) -> Table:
-    """Return rows of group after group as a table with a column for each group: estimate and interval."""
+    """Return a table with estimates and intervals in a column for each group; ``rows`` are group after
+    group."""
     factor = 100 if all(row.share for row in rows) else 1
     digits = decimals(rows, factor, 1 if factor > 1 else 0)
     body: dict[str, list[str]] = {}

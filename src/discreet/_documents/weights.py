@@ -51,7 +51,7 @@ class SurveyWeights:
     deviation: float
 
     def number_cut(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return about how many weights were cut, with an interval."""
+        """Return an estimate of the number of weights that were cut, with an interval."""
         tail = (1 - level) / 2
         reach = -float(ndtri(tail)) if self.gaussian else -math.log(2 * tail)
         ends = (self.cut, self.cut - reach * self.cut_scale, self.cut + reach * self.cut_scale)
@@ -145,7 +145,7 @@ class WeighsRecords:
         return self.survey_weights.kish(level)[1]
 
     def cut(self, level: float = 0.95) -> tuple[float, float, float]:
-        """Return about how many weights were cut, with an interval.
+        """Return an estimate of the number of weights that were cut, with an interval.
 
         Parameters
         ----------

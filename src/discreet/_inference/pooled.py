@@ -307,7 +307,7 @@ def _chosen(mass: FloatArray, rng: np.random.Generator) -> IntArray:
 
 
 class PooledPairs(Pooled):
-    """Two levels and public sizes: everything by quadrature, without sampling."""
+    """The posterior for two levels and public sizes, by quadrature."""
 
     def __init__(self, groups: Groups, labels: Labels) -> None:
         super().__init__(labels)
@@ -487,7 +487,8 @@ def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
 
 
 class PooledDraws(Pooled):
-    """More levels, or private sizes: a Gibbs sampler in arrays over all groups."""
+    """The posterior for more than two levels, or private sizes, by a Gibbs sampler over all groups at
+    once."""
 
     def __init__(self, groups: Groups, labels: Labels, seed: int, sweeps: int) -> None:
         super().__init__(labels)

@@ -65,7 +65,7 @@ class Published(Bridged):
         Parameters
         ----------
         model
-            A model of the counts; None for the one that fits.
+            A model of the counts; by default multinomial if the total is public, otherwise Poisson.
 
         Returns
         -------

@@ -294,7 +294,7 @@ class Quantiles:
         return low, high
 
     def table(self, interval: float = 0.95) -> list[dict[str, Any]]:
-        """Return a mapping for each name."""
+        """Return for each name a mapping with its mean, standard deviation and interval."""
         columns = [column.tolist() for column in (self.mean(), self.std(), *self.interval(interval))]
         keys = ("name", "mean", "sd", "low", "high")
         return [dict(zip(keys, row, strict=True)) for row in zip(self.names, *columns, strict=True)]

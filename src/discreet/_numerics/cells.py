@@ -48,7 +48,7 @@ _FEW_CELLS = 16  # up to this many cells are transformed at all frequencies at o
 
 
 def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the first index of each distinct row, the distinct row of each row, and the frequencies."""
+    """Return for distinct rows the first indices and frequencies, and for each row its distinct row."""
     order = np.lexsort(columns)
     new = np.append(True, np.any([np.diff(column[order]) != 0 for column in columns], axis=0))
     inverse = np.empty(len(order), dtype=np.int64)
@@ -166,7 +166,7 @@ class Cells:
 
     @property
     def extent(self) -> FloatArray:
-        """The lengths of the windows."""
+        """The number of counts in each cell's window."""
         return np.asarray(self.last - self.first + 1)
 
     @cached_property
@@ -271,7 +271,8 @@ class SumOfCells:
         return self.by_row(self.sums.variance)
 
     def period(self, off: FloatArray) -> IntArray:
-        """M, odd, such that no mass lies at a distance of M from a value that is ``off`` from the mean."""
+        """Return an odd period M such that no mass lies at a distance of M from values ``off`` from the
+        mean."""
         sums, deviation = self.sums, np.sqrt(self.variance)
         needed = np.full(len(self), 3.0)
         x = sums.away - sums.offset[sums.local][:, None]

@@ -28,7 +28,7 @@ _COORDINATES_GIVEN_SUM = 64  # the last coordinates, which are drawn given their
 
 
 def number_of_compositions(n: int, k: int) -> int:
-    """How many k-tuples of non-negative integers sum to n."""
+    """Return the number of k-tuples of non-negative integers with sum n."""
     return math.comb(n + k - 1, k - 1)
 
 

@@ -44,7 +44,7 @@ def gauss_rule(points: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _tables(levels: int = 50) -> tuple[FloatArray, FloatArray]:
-    """Rows 0–15: the first r of sixteen points (r = 0 stands for all). Row 16 + j: the rule for 16·2^j."""
+    """Return rules in rows: row r < 16 for r points (0 for all sixteen), row 16 + j for 16·2^j points."""
     nodes, log_weights = (
         np.empty((_NODES_OF_A_PANEL + levels, _NODES_OF_A_PANEL)),
         np.full((_NODES_OF_A_PANEL + levels, _NODES_OF_A_PANEL), -np.inf),

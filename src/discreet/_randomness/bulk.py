@@ -269,7 +269,8 @@ def _binomial_ratio(total: int, mode: int, k: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _likeliest_sum(k: int, rate: Fraction) -> int:
-    """The m with the largest C(m + k − 1, k − 1) e^{−rate·m}: the least m with e^{−rate}(m + k) < m + 1."""
+    """Return the m with the largest C(m + k − 1, k − 1) e^{−rate·m}: the least m with e^{−rate}(m + k) < m +
+    1."""
 
     def zero() -> Ball:
         """The point where both sides are equal, which is not a whole number."""

@@ -32,7 +32,7 @@ class Uniform:
         self._first_bits, self._bits = (self._first_bits << 64) | self._source.below(1 << 64), self._bits + 64
 
     def ends(self) -> tuple[Ball, Ball]:
-        """Return the numbers between which it lies, by the bits drawn so far."""
+        """Return bounds on the number, from the bits drawn so far."""
         from flint import arb, fmpq
 
         scale = fmpq(1, 1 << self._bits)

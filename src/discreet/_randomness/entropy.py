@@ -13,11 +13,11 @@ class Source(Protocol):
     """Anything that yields independent uniform integers, one by one or by the block."""
 
     def below(self, bound: int) -> int:
-        """Uniform on {0, …, bound − 1}."""
+        """Draw an integer, uniform on {0, …, bound − 1}."""
         ...
 
     def bytes(self, count: int) -> bytes:
-        """``count`` independent uniform bytes."""
+        """Draw ``count`` independent uniform bytes."""
         ...
 
 

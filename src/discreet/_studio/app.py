@@ -79,7 +79,7 @@ def create_app(settings: StudioSettings) -> FastAPI:
 def serve(
     *, ledger: str | None, data: Path | None, port: int, browser: bool, say: Callable[[str], None]
 ) -> None:
-    """Serve until interrupted; ``say`` gets the address as soon as a browser may open it."""
+    """Serve until interrupted; ``say`` is called with the address once a browser can open it."""
     if data is not None and not data.is_dir():
         raise FileError(f"data={str(data)!r} is not a folder")
     with bind_port(port) as listening:

@@ -66,7 +66,7 @@ class KeptSchema:
 
     @property
     def title(self) -> str:
-        """Its name, with a suffix if other schemas have the same name."""
+        """Its name, with the number of its columns and of records."""
         count = len(self.schema.columns)
         return f"{self.name} ({count} {'column' if count == 1 else 'columns'}, {size_text(self.schema)})"
 

@@ -74,7 +74,7 @@ class UncertainShares(ABC):
 
     @abstractmethod
     def parts(self, rows: IntArray) -> list[BetaPart]:
-        """Return some of the distinct distributions.
+        """Return the distinct distributions with these indices.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class NoiseAware(UncertainShares):
         return np.array([node.weight for node in self.nodes])
 
     def parts(self, rows: IntArray) -> list[BetaPart]:
-        """Return some of the distinct distributions.
+        """Return the distinct distributions with these indices.
 
         Parameters
         ----------

@@ -133,7 +133,7 @@ class Mechanism(ABC):
 
     @property
     def number_of_outputs(self) -> int:
-        """How many different counts can be released."""
+        """The number of different counts that can be released."""
         return number_of_compositions(self.n, self.k)
 
     def published_loss(self) -> PublishedLoss | None:

@@ -114,7 +114,7 @@ class ScoredMechanism(Mechanism):
         """The public factor by which the sharpness is multiplied to give the rate t(x)."""
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/sensitivity at these counts.
+        """Return one over the sensitivity at these counts.
 
         Parameters
         ----------

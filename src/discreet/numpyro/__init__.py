@@ -83,7 +83,7 @@ class _NoisyCounts(dist.Distribution):  # type: ignore[misc]
 
 
 class _NoisyCells(_NoisyCounts):
-    """Independent cells, with public sizes or without."""
+    """The base of distributions of independent cells, with or without public sizes."""
 
     total: Any = None
 

@@ -294,7 +294,7 @@ def audit(
 
 
 class _Distribution:
-    """log P(outcome | dataset) for the datasets that are compared, and the pairs of neighbours among them."""
+    """The table of log P(outcome | dataset) for the compared datasets, and the pairs of neighbours in it."""
 
     def __init__(self, mechanism: Auditable, progress: bool | None) -> None:
         n, k = mechanism.n, mechanism.k

@@ -203,7 +203,7 @@ def intervals(answer: Any, ax: Axes | None = None, *, level: float = 0.95) -> Ax
 def coefficients(fit: Fit, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Plot each coefficient except the intercept with its interval.
 
-    The thick part of a line is the interval that sampling alone would leave.
+    The thick part of a line is the interval that would remain without the noise of privacy.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ class QuantileCounts(DerivedRequest):
         seed : int
             Seed of the simulated records and noise.
         guess : Guess
-            What is assumed about the records.
+            Assumptions about the records.
 
         Returns
         -------

@@ -216,7 +216,7 @@ class RegressionSums(SumsRequest):
         seed : int
             Seed of the simulated records and noise.
         guess : Guess
-            What is assumed about the records.
+            Assumptions about the records.
 
         Returns
         -------

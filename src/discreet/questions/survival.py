@@ -165,7 +165,7 @@ class SurvivalTable(TableCounts):
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """The values of each column; time in its bins."""
+        """The values of each column, of which time has its bins."""
         *by, time, event = self.columns
         number = replace(self.schema.number(time), bins=self.bins.edges, atoms=())
         return {
@@ -209,7 +209,7 @@ class SurvivalCounts(DerivedRequest):
         seed : int
             Seed of the noise.
         guess : Guess
-            What is assumed about the records.
+            Assumptions about the records.
 
         Returns
         -------

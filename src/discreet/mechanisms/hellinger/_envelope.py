@@ -116,7 +116,8 @@ def _reach(rate: float, log_candidates: float) -> float:
 
 
 def _cuts(nodes: FloatArray, k: int) -> FloatArray:
-    """Where windows end, as λ·gap: half the λ, which covers the rest, has 2^{(k−1)/2} times the mass."""
+    """Return the values of λ·gap at which windows end: half the λ, which covers the rest, has 2^{(k−1)/2}
+    times the mass."""
     return np.where(nodes < 2, 2 * _COVER, 2 * max(_COVER, 7 + 0.35 * k))
 
 
@@ -315,7 +316,8 @@ def _node_positions(last: float, k: int) -> FloatArray:
 def _dominating_mixture(
     rate: float, nearest: float, last: float, k: int, log_candidates: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Nodes λ and log-factors with Σ_j q_j e^{−λ_j F} ≥ (1 + margin) φ(F) at F = 0 and all F ≥ nearest.
+    """Return nodes λ and log-factors with Σ_j q_j e^{−λ_j F} ≥ (1 + margin) φ(F) at F = 0 and all F ≥
+    nearest.
 
     The factors start as a trapezoidal rule for the mixture that φ is, and are raised where the mesh finds
     the sum too small. On a mesh cell log E is above its tangent and log φ below its chord, both being convex.

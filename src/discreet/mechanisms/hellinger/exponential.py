@@ -104,7 +104,7 @@ class EHDS(Calibrated):
         object.__setattr__(self, "gamma", gamma)
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/γ-smooth sensitivity.
+        """Return one over the γ-smooth sensitivity.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class EHDL(ScoredMechanism):
         return Guarantee(None, basis="not private: proofs/ehdl.md has a witness")
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/local sensitivity.
+        """Return one over the local sensitivity.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class MBeta(ScoredMechanism):
         return self.budget / 2
 
     def sharpness(self, counts: tuple[int, ...]) -> float:
-        """Return 1/β-smooth sensitivity.
+        """Return one over the β-smooth sensitivity.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from discreet.posterior_sampling.family import Natural, NumberFamily, ProfiledFa
 
 @dataclass(frozen=True)
 class _GammaFamily(ProfiledFamily, NumberFamily):
-    """The natural parameters η = (shape, rate), with log-partition C = lnΓ(shape) − shape·ln(rate)."""
+    """Gamma posteriors: η = (shape, rate), with log-partition C = lnΓ(shape) − shape·ln(rate)."""
 
     bounds: tuple[float, float]
     nearby: float | None = field(default=None, init=False)

@@ -358,7 +358,7 @@ def regression(
     missing: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Regression:
-    """Return the question of :func:`discreet.regress` without data, from what a schema has checked."""
+    """Return the :class:`Regression` of :func:`discreet.regress`, from arguments that a schema checked."""
     domains = {
         k: domain if isinstance(domain, Domain) else Domain(domain) for k, domain in (levels or {}).items()
     }
