@@ -52,7 +52,7 @@ MAX_LISTED_CODES = 10**6
 MAX_BINS = 100_000
 """The most bins of a number."""
 MAX_UNIT_BINS = 200
-"""Whole-number bounds no farther apart have one bin for each whole number, unless bins are declared."""
+"""The widest whole-number bounds that have one bin for each whole number, unless bins are declared."""
 
 
 class Declaration:

@@ -460,7 +460,7 @@ class Constrained:
 
     @cached_property
     def _joint(self) -> FloatArray:
-        """At every node x of a cell: P_s(xᵢ = x and S = N), times M."""
+        """Return M·P_s(xᵢ = x and S = N) at every node x of every cell."""
         sums = self._saddle[2]
         joint = sums.sums.weight.copy()
         turned, phase, local = np.ones(len(self), dtype=np.complex128), self._phase, sums.sums.local

@@ -91,7 +91,8 @@ def log_gamma_step(a: npt.ArrayLike, r: npt.ArrayLike) -> FloatArray:
 
 
 def entropy_curve(y: FloatArray) -> FloatArray:
-    """(1+y)ln(1+y) − y; near 0 by its series y² Σ_{j≥2} (−y)^{j−2} / (j(j−1)), where that would cancel."""
+    """Return (1+y)ln(1+y) − y, near 0 by its series y² Σ_{j≥2} (−y)^{j−2} / (j(j−1)), which avoids
+    cancellation."""
     near = np.where(np.abs(y) < 0.05, y, 0.0)
     series = np.zeros_like(near)
     for j in range(16, 1, -1):

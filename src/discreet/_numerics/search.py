@@ -80,7 +80,7 @@ def certain(sure: Callable[[Number], bool], values: Iterable[Number]) -> Number 
 def largest_scale(
     holds: Callable[[float], bool], *, most: float = 1.0, least: float = 2.0**-60, relative: float = 1e-9
 ) -> float:
-    """Return the largest scale in (0, most] that meets a condition met by small scales; 0 if none does."""
+    """Return the largest scale in (0, most] up to which a condition is true; 0 if it never is."""
     low = most
     while not holds(low):
         low /= 2

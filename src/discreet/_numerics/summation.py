@@ -149,8 +149,8 @@ class Sums:
     def sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Add up values over the nodes of each problem.
 
-        Not by a product with ones: BLAS shares even a small one of complex numbers among threads, which on a
-        busy machine takes a thousand times as long as the sum.
+        A product with ones is not used: BLAS divides even small complex products among threads, which on a
+        busy machine takes a thousand times as long.
         """
         return np.asarray(np.add.reduceat(np.einsum("ij->i", values), self.panels.first))
 

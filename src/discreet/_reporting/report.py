@@ -193,7 +193,7 @@ def frame(heading: str, lead: str, body: str) -> str:
 
 
 def _answers(result: Any) -> tuple[dict[str, tuple[Answer, Mapping[str, Any]]], Account | None]:
-    """Return the answers by heading, each with its question, and the account that was charged."""
+    """Return a mapping from headings to answers with their questions, and the account that was charged."""
     if isinstance(result, StudyResult):
         return {
             name: (answer, result.questions[name]) for name, answer in result.answers.items()

@@ -203,7 +203,7 @@ class ReleaseForm:
         allowed = kinds()
         if self.kind and self.kind not in allowed:
             _ = QUESTIONS[self.kind]  # says which there are
-            raise InvalidInputError(f"a question of kind {self.kind!r} is asked in Python")
+            raise InvalidInputError(f"a question of kind {self.kind!r} can be asked only in Python")
         return allowed[self.kind] if self.kind else next(iter(allowed.values()))
 
     @property

@@ -56,7 +56,7 @@ def check_options(name: str, options: Iterable[str]) -> type[Mechanism]:
 
 
 def automatic(relation: Relation = Relation.REPLACE_ONE, options: Iterable[str] = ()) -> str:
-    """Choose the mechanism that ``mechanism="auto"`` stands for, from public parameters.
+    """Return the name of the mechanism that ``mechanism="auto"`` selects from public parameters.
 
     Parameters
     ----------

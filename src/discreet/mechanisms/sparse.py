@@ -80,12 +80,12 @@ class Sparse:
 
     @property
     def rest_epsilon(self) -> Fraction:
-        """The part of ε for all other levels together."""
+        """The part of ε for the noisy count of all unpublished levels together."""
         return self.epsilon / 10
 
     @property
     def level_epsilon(self) -> Fraction:
-        """The part of ε for the levels."""
+        """The part of ε for the noisy counts of the levels."""
         return self.epsilon - self.rest_epsilon
 
     def exceedance(self, threshold: int) -> Ball:

@@ -152,7 +152,7 @@ def _time_bins(question: Survival, schema: Schema) -> Bins:
         edges = replace(number, bins=bins or _BINS_WITHOUT_N).edges()
         chosen = Bins(tuple(map(float, edges)), (), number.whole)
     if len(chosen) != len(chosen.edges) - 1 or len(chosen) < 2:
-        raise InvalidInputError("must hold a whole number each", "bins", chosen.edges)
+        raise InvalidInputError("must leave a whole number in each bin", "bins", chosen.edges)
     check_bins(len(chosen) * groups)
     return chosen
 

@@ -307,7 +307,7 @@ def _langevin(drawn: Drawn) -> _Cost:
     step, steps = drawn.chain
     steepest = 2 * drawn.precision + drawn.weight * drawn.n * drawn.norm_squared / 4
     if step * steepest > 2:  # η ≤ 2/(m + M), M = m + ρnc²/4: the theorem says nothing of longer ones
-        raise ValueError("its steps are longer than those whose privacy cost is known")
+        raise ValueError("its steps are longer than those for which the privacy cost is known")
     cost = chain_mu_squared(drawn.sensitivity_squared, drawn.precision, step, steps)
     return Gaussian(drawn.count * cost), CHAIN_BASIS, (FLOATS,)
 

@@ -630,7 +630,7 @@ class BetaFamily(OneShare, NumberFamily):
     whole: ClassVar[bool] = False
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (sum, n − sum).
+        """Return the sum of the records' statistics, (sum, n − sum).
 
         Parameters
         ----------

@@ -313,7 +313,7 @@ class DefinedFamily(NumberFamily):
         return np.asarray(theta[rng.choice(len(theta), size, p=weights)][:, None])
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (ΣS(x), n).
+        """Return the sum of the records' statistics, (ΣS(x), n).
 
         Parameters
         ----------

@@ -315,7 +315,7 @@ class GaussianMean(NumberFamily, _MeanFamily):
         return axis
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (Σx/σ², n/σ²).
+        """Return the sum of the records' statistics, (Σx/σ², n/σ²).
 
         Parameters
         ----------
@@ -456,7 +456,7 @@ class GaussianVector(_MeanFamily):
         return both_orders(self, eta, n, r, ((self.radius, *rest), (-self.radius, *rest)))
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (Σx/σ² of each axis, n/σ²).
+        """Return the sum of the records' statistics, (Σx/σ² of each axis, n/σ²).
 
         Parameters
         ----------
@@ -640,7 +640,7 @@ class NormalFamily(NumberFamily):
         return float(eta[1] / eta[0]), float(eta[0]), float(eta[3]), float(_rate(eta))
 
     def of_grid(self, summed: ClippedSum) -> tuple[Fraction, Fraction]:
-        """Return (Σx, Σx²).
+        """Return the sufficient statistic (Σx, Σx²).
 
         Parameters
         ----------

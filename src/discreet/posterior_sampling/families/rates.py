@@ -183,7 +183,7 @@ class Poisson(_GammaFamily):
     words: ClassVar[str] = "the mean number of events per record"
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (Σx, n).
+        """Return the sum of the records' statistics, (Σx, n).
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class Exponential(_GammaFamily):
         return Fraction(1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return (number of events, Σx).
+        """Return the sum of the records' statistics, (number of events, Σx).
 
         Parameters
         ----------

@@ -203,7 +203,7 @@ class ResponseModel(ABC):
         return Link(point, self.shift(design), reach, limit, tables)
 
     def tables(self, predictors: FloatArray, limit: int) -> tuple[FloatArray, ...]:
-        """Return the tables by predictor: whole numbers stored as doubles."""
+        """Return tables, with an entry for each predictor, of residuals and weights as whole doubles."""
         return ()
 
     def limit(self, clip: float | None, reach: int) -> int:

@@ -222,7 +222,7 @@ class Evidence:
 
 
 def evidence(setting: PublicSetting, turn: Round, sums: RoundSums) -> Evidence:
-    """Return a round's release in real units."""
+    """Return the released sums of a round in real units, with their noise variances."""
     model, design, noise = setting.model, setting.design, turn.noise
     gradient_unit = float(design.unit * 2**model.residual_bits)
     two = float(design.unit**2 * 2**model.weight_bits)

@@ -54,7 +54,7 @@ class RecordSource:
     sums: Callable[[ResponseModel, Link, bool], RoundSums]
     """The function that computes the exact sums of a round, with curvature or without."""
     blocks: Sequence[RowBlock] | None = None
-    """Their rows, where these are kept in memory."""
+    """The rows of the records, if they are kept in memory."""
 
 
 @contextmanager
