@@ -165,9 +165,7 @@ class LogConcave:
             return ball(0)
         ratio = (evaluation[0] - ball(self._reference)).exp() * _SCALE / (weight * density)
         if ratio > 1:
-            raise InvalidInputError(
-                "the exponent is not concave, so A(t) is no log-partition: check the formula"
-            )
+            raise InvalidInputError("the exponent is not concave: check the formula of A(t)")
         return ratio
 
     def _in_piece(self, piece: _Piece, source: Source) -> Proposal:

@@ -491,7 +491,7 @@ class LSDim(FloorNoise):
     name: ClassVar[str] = "lsdim"
     words: ClassVar[str] = (
         "A random whole number, larger the more levels there are, was added to the count of every level but "
-        "the last, which is n minus the others."
+        "the last, the remainder of n."
     )
     exchangeable: ClassVar[bool] = False
     last_is_rest: ClassVar[bool] = True
@@ -522,8 +522,7 @@ class LSHist(FloorNoise):
 
     name: ClassVar[str] = "lshist"
     words: ClassVar[str] = (
-        "A random whole number was added to the count of every level but the last, which is n minus the "
-        "others."
+        "A random whole number was added to the count of every level but the last, the remainder of n."
     )
     exchangeable: ClassVar[bool] = False
     last_is_rest: ClassVar[bool] = True
