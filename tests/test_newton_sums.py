@@ -331,6 +331,19 @@ def test_planted_faults_are_found(family: str) -> None:
     assert worst(model, made, link, small, Relation.REPLACE_ONE) > 1
 
 
+def test_products_of_columns_are_those_of_plain_integers() -> None:
+    made = declared("gaussian", "a + b + a:b")
+    codes = [code.ravel() for code in np.indices([variable.coder.size for variable in made.variables])]
+    rows = made.rows(codes, len(codes[0]))
+    ((first, table), (second, other)) = made.columns[-1].factors
+    expected = [
+        quotient(table[i] * other[j], 1 << made.bits)
+        for i, j in zip(codes[first].tolist(), codes[second].tolist(), strict=True)
+    ]
+    assert min(expected) < 0 < max(expected)
+    assert rows[:, -1].tolist() == expected
+
+
 def test_rows_are_shortened_after_rounding_and_towards_zero() -> None:
     generator = np.random.default_rng(8)
     rows = generator.integers(-4000, 4000, (4000, 5))

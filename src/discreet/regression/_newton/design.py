@@ -208,7 +208,7 @@ class Design:
 
 
 def truncate(values: IntArray, divisor: Any) -> IntArray:
-    """Return the quotient rounded towards zero, as SQL engines divide whole numbers."""
+    """Return the quotient rounded towards zero."""
     return np.asarray(np.sign(values) * (np.abs(values) // divisor), dtype=np.int64)
 
 
