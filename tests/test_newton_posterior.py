@@ -421,6 +421,8 @@ def test_draws_have_the_distribution_of_a_sum_over_all_curvatures(
     spread = math.sqrt(weights @ (inside + (centres - mean) ** 2))
     assert drawn.mean[0] == pytest.approx(mean, abs=0.12 * spread)
     assert math.sqrt(drawn.covariance[0, 0]) == pytest.approx(spread, rel=0.1)
+    of_draws = np.cov(drawn.draws[:, 0], aweights=drawn.weights, ddof=0)
+    assert drawn.covariance[0, 0] == pytest.approx(float(of_draws), rel=0.06)
     for level in (0.05, 0.5, 0.95):
         value = np.sort(drawn.draws[:, 0])[
             np.searchsorted(np.cumsum(drawn.weights[np.argsort(drawn.draws[:, 0])]), level)
