@@ -315,7 +315,7 @@ def test_defects_that_were_found_by_review() -> None:
         build("ehd", prior=(1, 1), n=10, epsilon="1e-12", calibration="exact")
     with pytest.raises(TooLargeError, match="windows"):
         build("ehdl", prior=(1, 1), n=2**53, epsilon=10).draw((2**53, 0), acknowledge_not_private=True)
-    with pytest.raises(InvalidInputError, match="at most 1e300"):
+    with pytest.raises(InvalidInputError, match="at most 1e100"):
         build("ehds", prior=(1.7e308, 1.7e308, 1), n=10, epsilon=1)
     many = build("ehds", prior=(1,) * 200, n=100, epsilon=1)
     assert sum(many.draw((1,) * 100 + (0,) * 100)) == 100

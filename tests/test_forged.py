@@ -328,13 +328,28 @@ def test_curves_hold_numbers_and_not_too_many(name: str, path: Any, value: Any) 
     refused(name, (path, value))
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [
+        ("release-exclude", ("parameters", "n"), 10**4000),
+        ("release-exclude", ("parameters", "epsilon"), 5e-324),
+        ("release-exclude", ("parameters", "prior"), [1e300, 1.0, 1.0]),
+        ("mean", ("n",), 10**196),
+    ],
+)
+def test_numbers_that_doubles_cannot_compute_with_are_refused(name: str, path: Any, value: Any) -> None:
+    """What such documents offer ended in an OverflowError, or did one sum a dozen times in vain."""
+    refused(name, (path, value))
+
+
 def test_counts_that_are_not_of_so_many_records_end_at_once() -> None:
     """A document of 700 bytes walked through all numbers of records between its counts and its n."""
     content = content_of("release-exclude")
     assert load_answer(sealed("release-exclude", content)).posterior_or_none() is not None
-    content["parameters"]["n"] *= 1000
-    with processor_seconds(2):
-        assert load_answer(sealed("release-exclude", content)).posterior_or_none() is None
+    for times in (20, 1000):  # of the first a posterior could be computed
+        forged = {**content, "parameters": {**content["parameters"], "n": content["parameters"]["n"] * times}}
+        with processor_seconds(2):
+            assert load_answer(sealed("release-exclude", forged)).posterior_or_none() is None
 
 
 def test_a_version_one_document_is_told_what_it_assumes() -> None:

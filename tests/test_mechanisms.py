@@ -86,7 +86,7 @@ def test_noise_warning_has_the_figure() -> None:
         discreet.mechanism("lattice", prior=(1, 1), n=50, epsilon="0.001")
     for name in ("lattice", "lshist"):
         with pytest.warns(NoiseWarning):
-            discreet.mechanism(name, prior=(1, 1), n=50, epsilon="1e-310").draw((20, 30))
+            discreet.mechanism(name, prior=(1, 1), n=50, epsilon="1e-299").draw((20, 30))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         discreet.mechanism("lattice", prior=(1, 1), n=50, epsilon=1)

@@ -294,6 +294,8 @@ def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
         raise InvalidInputError("must be finite; a usual choice is between 0.1 and 3", name, value)
     if approximate <= 0:
         raise InvalidInputError("must be positive; a usual choice is between 0.1 and 3", name, value)
+    if approximate < 1e-300 and name == "epsilon":  # noise has its reciprocal as scale
+        raise InvalidInputError("must be at least 1e-300; a usual choice is between 0.1 and 3", name, value)
     if exact is not None:
         return exact
     if isinstance(value, numbers.Rational):
@@ -473,8 +475,8 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
     different = set(parameters)  # often one, of a million
     if not all(0 < parameter < math.inf for parameter in different):
         raise InvalidInputError("must be positive and finite; 1 is uniform, 0.5 is Jeffreys'", "prior", prior)
-    if max(different) > 1e300:
-        raise InvalidInputError(": a parameter must be at most 1e300", "prior", prior)
+    if max(different) > 1e100:
+        raise InvalidInputError(": a parameter must be at most 1e100", "prior", prior)
     return parameters
 
 
@@ -519,8 +521,10 @@ def as_choice(value: Any, choices: Iterable[Any], name: str) -> Any:
 def as_positive(value: Any, name: str, why: str = "") -> int:
     """Return a whole number of at least 1; the message of the error ends with ``why``."""
     number = as_integer(value, name)
-    if number < 1:
-        raise InvalidInputError(f"must be at least 1{why}", name, value)
+    if not 0 < number < 1 << _MAX_BITS:
+        raise InvalidInputError(
+            f"must be at least 1{why}" if number < 1 else "must be below 1e300", name, value
+        )
     return number
 
 

@@ -589,7 +589,7 @@ class Weighted(WeighsRecords, Answer):
             as_real(made["most"], "most"),
             made["strata"],
             made["person"],
-            None if made["n"] is None else as_count(made["n"], "n", 1),
+            None if made["n"] is None else as_count(made["n"], "n", 1, 2**53),
             None if made["units"] is None else as_count(made["units"], "units", 1),
             as_count(made["strata_count"], "strata_count", 1),
         )

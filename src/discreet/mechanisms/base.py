@@ -35,7 +35,7 @@ def _is_prior(prior: object) -> bool:
     return (
         type(prior) is tuple
         and len(prior) > 1
-        and all(type(a) is float and MIN_PRIOR <= a <= 1e300 for a in prior)
+        and all(type(a) is float and MIN_PRIOR <= a <= 1e100 for a in prior)
     )
 
 
@@ -88,7 +88,7 @@ class Mechanism(ABC):
                 raise InvalidInputError(f": a parameter must be at least {MIN_PRIOR:g}", "prior", self.prior)
 
     def _check_parameters(self) -> None:
-        if type(self.n) is not int or self.n < 1:
+        if type(self.n) is not int or not 1 <= self.n < MAX_SIMULATED_N:
             object.__setattr__(self, "n", as_size(self.n))
         if type(self.epsilon) is not Fraction or self.epsilon <= 0:
             object.__setattr__(self, "epsilon", as_epsilon(self.epsilon))

@@ -341,7 +341,7 @@ class Mean(Bridged, Answer):
             raise ValueError("the noise is malformed")
         low, high = as_bounds([as_real(end, "bounds") for end in (low, high)], "one record")
         first, second, count = (as_count(value, "sums", -LARGEST) for value in content["sums"])
-        n = None if content["n"] is None else as_count(content["n"], "n", 1)
+        n = None if content["n"] is None else as_count(content["n"], "n", 1, 2**53)
         sums = NoisySums(first, second, count, n, noise)
         guarantee = Guarantee.from_dict(content["guarantee"])
         answer = posterior_of_mean(sums, str(content["column"]), (low, high), guarantee)
