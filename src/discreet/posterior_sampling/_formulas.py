@@ -1,4 +1,4 @@
-"""Formulas that a user writes: checked, with bounded work, and evaluated in floats or in balls."""
+"""Formulas that a user writes: checked, and evaluated in floats or in ball arithmetic (enclosures)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def in_floats(text: str, **values: Any) -> FloatArray:
 
 
 def in_balls(text: str, **values: Any) -> Any:
-    """Evaluate a formula in balls, or in power series of balls."""
+    """Evaluate a formula in ball arithmetic, for balls or power series of balls."""
     from flint import arb
 
     of: dict[str, Callable[[Any], Any]] = {

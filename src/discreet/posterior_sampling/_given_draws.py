@@ -29,7 +29,7 @@ _MOST_LISTED_STATISTICS, _SCANNED_STATISTICS, _QUADRATURE_NODES = 2_000, 4_000, 
 def weighed_statistics(
     log_weight: Callable[[FloatArray], FloatArray], low: float, high: float, *, whole: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return possible statistics with their probabilities: all whole numbers if few, otherwise nodes.
+    """Return possible statistics with their probabilities: all whole numbers if few, else quadrature nodes.
 
     The range with non-negligible weight is searched from the ends inwards, in steps that are fine near both
     ends. The midpoint rule then uses an angle, in which a weight like (s − low)^−½ at an end is smooth.

@@ -45,7 +45,7 @@ MARGIN = 1e-6
 """Relative margin on profiles computed in floats; measured errors are below a tenth of it, see the tests."""
 LARGEST_PARAMETER = 1e12
 ENCLOSED = (1e-2, 1e7)
-"""The largest parameter for which enclosures take milliseconds; beyond it, floats with a margin are used."""
+"""The parameters between which enclosures take milliseconds; outside, floats with a margin are used."""
 _LARGEST_ORDER, _NUMBER_OF_ORDERS = 1e6, 128
 
 

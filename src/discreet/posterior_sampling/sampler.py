@@ -354,7 +354,7 @@ def posterior_sampler(
 
     if target and target.order is not None and members > 1 and _loss(1.0, 1.0).gaussian_squared is None:
         raise InvalidInputError(
-            "with order: group privacy bounds no Rényi divergence of the family "
+            "cannot be used with order: there is no bound for people in the family "
             f"{model.name!r}; give delta instead",
             "per_person",
             per_person,

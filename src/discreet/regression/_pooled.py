@@ -32,7 +32,7 @@ Covariates = Mapping[str, Mapping[Any, float]]
 _COMPONENTS = 64
 """The most normal components of a group's likelihood; neighbours are merged."""
 _CENTRES, _SPREADS, _REACH = 81, 64, 8.0
-"""The number of nodes of a centre and of τ, and the reach of the former in standard deviations."""
+"""The numbers of grid points of a centre and of τ; those of a centre reach ±8 standard deviations."""
 _POINTS, _WIDER = 256, 1.3
 """The number of points of β with covariates, drawn around its mode, and their spread relative to its
 posterior."""

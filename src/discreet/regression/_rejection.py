@@ -74,7 +74,7 @@ class Tangent:
                 return [w.nearest(i, grid) for i in range(self.z.nrows())]
 
     def at_z(self) -> list[tuple[Ball, Any]]:
-        """Return e^loss at z over the first 0, 1, 2, … blocks, and the gradient of the loss there."""
+        """Return e^loss at z of the first 0, 1, 2, … blocks of rows, each with the gradient of that loss."""
         from flint import arb, arb_mat, ctx
 
         if ctx.prec not in self._known:
@@ -115,7 +115,7 @@ class Candidate:
         self._known: dict[int, tuple[Any, list[Ball]]] = {}
 
     def point(self) -> tuple[Any, list[Ball]]:
-        """Return w, and e^loss over as many of the first 0, 1, 2, … blocks as were needed."""
+        """Return w, and e^loss at w of the first 0, 1, 2, … blocks together, as far as was needed."""
         from flint import arb, arb_mat, ctx
 
         if ctx.prec not in self._known:
@@ -125,7 +125,7 @@ class Candidate:
         return self._known[ctx.prec]
 
     def share(self, blocks: int) -> Ball:
-        """Return exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) with L summed over the first blocks."""
+        """Return exp(−ρ[L(w) − L(z) − ∇L(z)·(w − z)]) with L summed over the first ``blocks`` blocks."""
         tangent, (w, products) = self._tangent, self.point()
         for block in range(len(products) - 1, blocks):
             scores = (tangent.rows[block] * w).entries()

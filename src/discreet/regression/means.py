@@ -1,6 +1,6 @@
 """The mean of a bounded column with unknown variance, from noisy sums, with noise-aware intervals.
 
-A value is placed on a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. The release
+A value is rounded to a grid of M steps (:func:`steps_between`) and centred: u ∈ {−M/2, …, M/2}. The release
 has Σu, Σu² and, where the number of values is private, their count, each with exact integer noise. Under pure
 ε the noise is discrete Laplace with rates ε/M, ε/M² and ε/4: adding, removing or replacing one record changes
 Σu + Σu²/M + count·M/4 by at most M in total. Under (ε, δ) the noise is rounded Gaussian with standard
@@ -351,7 +351,7 @@ class Mean(Bridged, Answer):
         """Return the guarantee that follows from the noise on the sums."""
         hides = self.guarantee.relation is Relation.ADD_REMOVE
         if hides and self.released.n is not None:
-            raise ValueError("it claims that n is private, which is in the document")
+            raise ValueError("it claims that n is private, but it states n")
         return self.released.noise.cost(hides)
 
     def check_parts(self) -> None:
@@ -389,7 +389,7 @@ class Mean(Bridged, Answer):
 
 @dataclass(frozen=True, repr=False)
 class Means(Answer):
-    """Means of one column within groups whose members are private."""
+    """Private means of one column within groups."""
 
     format: ClassVar[str] = "discreet/means"
     label: ClassVar[str] = "group"
@@ -563,7 +563,7 @@ class Means(Answer):
         return cls(str(content["by"]), groups, means, Guarantee.from_dict(content["guarantee"]))
 
     def check_parts(self) -> None:
-        """Check that groups share column, bounds, noise and guarantee; sizes only where they are public."""
+        """Check that groups share column, bounds, noise and guarantee, and state sizes only if public."""
         super().check_parts()
         alike = {(mean.column, mean.bounds, mean.released.noise) for mean in self.means}
         within = self.guarantee.relation is Relation.WITHIN_GROUP

@@ -154,7 +154,7 @@ class LogisticRelease(Answer):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The intercept and the columns, of each class that has a model of its own."""
+        """The names of the intercept and the columns, for each model."""
         columns = ("Intercept", *self._columns)
         if self.coefficients.shape[1] == 1:
             return columns
@@ -276,7 +276,7 @@ class Drawn:
     norm_squared: Fraction
     settings: Mapping[str, Any]
     by_first: bool = False
-    """Whether version 0.1.0 made the draws, whose rejection sampler compared doubles."""
+    """Whether version 0.1.0 made the draws; its rejection sampler used double-precision numbers."""
 
     @property
     def sensitivity_squared(self) -> Fraction:

@@ -44,7 +44,7 @@ from discreet.posterior_sampling.family import (
 )
 
 _CHI_CELLS, _THETA_NODES, _MOST_REFINEMENTS, _MOST_ZOOMS = 256, 400, 5, 12
-"""The number of cells of χ, of nodes of θ in each, and the most refinements of either."""
+"""The number of cells of χ, of nodes of θ in each, and the most refinements of the cells and the nodes."""
 _MARGIN_FACTOR = 1 + 1e-6
 """Factor on Rényi bounds that covers the errors of sums in floats."""
 _LARGEST_ORDER = 64.0

@@ -38,11 +38,12 @@ from discreet.privacy.curves import Curve, Gaussian
 
 @dataclass(frozen=True)
 class _MeanFamily(Family):
-    """Coordinates η = (precision·mean of each axis …, precision); C = Σhᵢ²/2τ − (d/2)·ln τ.
+    """Normal means with known variance; η = (h, τ) are precision·mean of each axis, and the precision.
 
-    A record x adds (x/σ², 1/σ²), so neighbours have equal precisions τ and means at a distance of at most
-    r·w/(σ²τ), w the largest distance between two records. One draw is therefore μ-GDP, exactly, with
-    μ² = r²w²/(σ⁴τ), and some pair of records attains it whatever the others are.
+    The log-partition is C = Σhᵢ²/2τ − (d/2)·ln τ. A record x adds (x/σ², 1/σ²), so neighbours have equal
+    precisions τ and means at a distance of at most r·w/(σ²τ), w the largest distance between two records.
+    One draw is therefore μ-GDP, exactly, with μ² = r²w²/(σ⁴τ), and some pair of records attains it whatever
+    the others are.
     """
 
     sigma: float

@@ -1,5 +1,5 @@
-"""The posterior given noisy sums: the curvature is a latent positive matrix; given it, everything else is
-normal.
+"""The posterior given noisy sums: the curvature is a latent positive definite matrix, given which everything
+else is normal.
 
 At a point w the released sums are g̃ = g + e and Ã = A + E: g is the score, A the curvature, and e and E are
 Gaussian noise of known size. With δ = β − w and the dispersion φ
@@ -10,9 +10,9 @@ With robust errors the score is N(Aδ, B), where B is the sum of xx' times squar
 and released with noise like A. Where it is not released, for counts and levels, the log of its ratio to φA
 has a normal prior. Given A, β is normal in closed form, so only the positive matrices are left to integrate.
 Their density is the product of the noise density, the density of g̃, and a prior: :func:`row_moments` for the
-entries, and for other eigenvalues a log-uniform distribution down to the information of one record.
+entries, and log-uniform eigenvalues down to the information of one record.
 
-Draws of A come from the noise distribution with importance weights where these are even enough, and otherwise
+Draws of A come from the noise distribution with importance weights if these are even enough, and otherwise
 from elliptical slice sampling (Murray, Adams and MacKay 2010). As the noise vanishes, A tends to Ã and the
 posterior to that of an ordinary regression.
 """
@@ -174,7 +174,7 @@ class LatentCurvature:
         mixing: FloatArray | None = None,
         tilt: float = 1.0,
     ) -> None:
-        """Set up the posterior; the rows in the sums of ``seen`` are ``mixing`` times those of the design."""
+        """Set up the posterior; the sums in ``seen`` are over ``mixing`` @ x, for rows x of the design."""
         self.model, self.seen, self.records, self.learned, self.tilt = model, seen, records, learned, tilt
         self.size, self.constant = len(seen.point), design.constant
         self.slopes = np.ones(self.size, dtype=bool)
@@ -266,7 +266,7 @@ class LatentCurvature:
     def states(self, x: FloatArray, matrices: tuple[FloatArray, FloatArray | None] | None = None) -> States:
         """Compute :class:`States` for rows of standard normal numbers, which determine all latent values.
 
-        ``matrices`` has the curvatures and outer sums of the rows, if these were computed already.
+        ``matrices`` is the result of :meth:`_matrices` for these rows, if it was computed already.
         """
         curvature, outer = matrices or self._matrices(x)
         values, vectors = np.linalg.eigh(curvature)

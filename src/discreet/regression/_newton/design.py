@@ -145,7 +145,7 @@ class Design:
 
     @property
     def plain(self) -> tuple[bool, ...]:
-        """Return whether each column is a number or a level's indicator that occurs in no other term."""
+        """Return, for each column, whether it is a number or a level of a variable that has no other term."""
         variables = [[v for v, _ in column.factors] for column in self.columns]
         used = Counter(v for indices in variables for v in indices)
         shared = {v for indices in variables if len(indices) > 1 for v in indices}

@@ -136,8 +136,8 @@ class Regression:
             )
         if self.robust and self.design.d > MOST_LATENT:
             raise InvalidInputError(
-                f"{'weights are' if self.weight else 'robust errors are'} for at most {MOST_LATENT} "
-                f"coefficients, and the formula has {self.design.d}"
+                f"{'weights' if self.weight else 'robust errors'} are possible for at most {MOST_LATENT} "
+                f"coefficients, but the formula has {self.design.d}"
             )
         if self.aim not in ("intervals", "prediction"):
             raise InvalidInputError("must be 'intervals' or 'prediction'", parameter="aim", value=self.aim)
@@ -817,7 +817,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         people = Fraction(asked.per_person or 1) ** 2
         for turn, sums in self.rounds:
             if not possible(asked.model, asked.design, turn, sums, self.n or _MOST_RECORDS):
-                raise ValueError("a round has larger sums than its records can have")
+                raise ValueError("a round has larger sums than that many records can have")
             variance = turn.noise.gradient
             cost = round_cost(asked.model, asked.design, turn, asked.relation) * people
             wanted = variance * cost / turn.mu_squared

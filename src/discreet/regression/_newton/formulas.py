@@ -227,7 +227,7 @@ def check_call(text: str) -> tuple[list[str], int]:
 
 
 class _Refused(ValueError):
-    """The reason why a Python term may not stand in a formula."""
+    """The reason why a Python term is not allowed in a formula."""
 
 
 def _check(node: ast.AST, names: dict[str, None], depth: int) -> int:

@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from discreet.regression._newton.posterior import NormalApproximation
 
 POINT_BITS = 16
-"""The bits of the grid of points: coefficients of scaled columns are multiples of 2⁻¹⁶."""
+"""At the points of rounds, coefficients of scaled columns are multiples of 2⁻¹⁶."""
 MIXING_BITS = 12
-"""The bits of the matrices by which rows are mixed: entries are multiples of 2⁻¹²."""
+"""Matrices by which rows are multiplied have entries that are multiples of 2⁻¹²."""
 MOST_MIXED = 30
-"""The most columns for which rows are mixed."""
+"""The most columns for which rows are multiplied by a matrix."""
 _MOST_CONDITION = 1e7
 OUTER_BITS = 12
-"""The bits of a squared residual in the sum Σ residual²·xx'."""
+"""The number of bits of a squared residual in the sum Σ residual²·xx'."""
 _FARTHEST = 2.0**28
-"""The largest coefficient of a point, so that predictors stay below 2⁵³."""
+"""The largest coefficient of a point, as a whole number, so that predictors stay below 2⁵³."""
 _TABLE_BITS, _SHARE_BITS = 30, 10
 MISFIT = 0.05
 """The part of the response's variance, given the columns, that the model may fail to explain."""
 _SIGNAL = 100
 _CELLS = 200
-"""The number of cells of predictors in comparisons of pairs of records."""
+"""The number of intervals of the predictor in :meth:`BinomialModel.pairs`."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -63,8 +63,8 @@ class Link:
     """The sum Σ residual²·xx' uses residual²/2^outer_shift, rounded; None if it is not taken. If it is, the
     curvature of a Gaussian model is that of the records whose residuals are not clipped."""
     mixing: tuple[int, ...] = ()
-    """The square matrix M by which a record's row x becomes Mx/2^MIXING_BITS; empty if rows are not mixed. A
-    mixed row longer than the largest norm is shortened, and its residual by the same factor."""
+    """The square matrix M by which a record's row x becomes Mx/2^MIXING_BITS; empty if rows are unchanged. If
+    the result is longer than the largest norm it is shortened, and its residual by the same factor."""
 
     @property
     def at(self) -> FloatArray:
@@ -83,7 +83,7 @@ class Link:
         return replace(self, mixing=tuple(whole.astype(np.int64).ravel().tolist()))
 
     def matrix(self, size: int) -> FloatArray:
-        """Return the matrix by which rows are mixed, in real units."""
+        """Return the matrix by which rows are multiplied, in real units; the identity if there is none."""
         if not self.mixing:
             return np.eye(size)
         return np.asarray(np.array(self.mixing, dtype=np.float64).reshape(size, size) / 2**MIXING_BITS)
@@ -128,7 +128,7 @@ class ResponseModel(ABC):
     most_weight: ClassVar[float] = 1.0
     """The largest curvature of one record with a row of length 1."""
     typical_weight: float = 1.0
-    """A guess of the mean weight before the first round."""
+    """The mean weight of a record that is assumed before the first round."""
     deviation: ClassVar[float] = 6.0
     """The default prior standard deviation of the coefficient of a column between −1 and 1; for Gaussian
     models, in units of the standard deviation of the response."""
@@ -220,7 +220,7 @@ class ResponseModel(ABC):
         return None
 
     def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
-        """Return the fraction of the first Newton step to take from a point with equal predictors."""
+        """Return the fraction of the first Newton step to take, from a point with equal predictors."""
         return 1.0
 
     def linearise_at(
@@ -540,7 +540,7 @@ class PoissonModel(ResponseModel):
         return point
 
     def first_step(self, design: Design, point: FloatArray, move: FloatArray) -> float:
-        """Return the largest step that keeps every possible rate within the largest count.
+        """Return the largest fraction of the step that keeps every possible rate within the largest count.
 
         Where rates differ by orders of magnitude, a full Newton step overshoots, and each later round lowers
         the linear predictor by only one.

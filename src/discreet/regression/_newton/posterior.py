@@ -37,7 +37,7 @@ SURVEY_PART = Fraction(1, 20)
 """The part of μ² for the sums of survey weights."""
 _LEAST_STEPS, _MOST_STEPS = 10, 200
 _BEND = 0.1
-"""This part of the change of curvature between rounds counts as error of the score moved between them."""
+"""The fraction of the change of curvature between two rounds that counts as an error in combining them."""
 _FARTHEST = 1.5
 """The most that predictors may move from one round to the next, as a root mean square."""
 _STRAIGHT, _TURNS = 0.01, 12
@@ -57,16 +57,16 @@ class CoefficientPrior:
     """The covariance of coefficients without a declared prior; for Gaussian models, divided by the variance
     of the response."""
     learned: bool = False
-    """Whether all coefficients but those of constant columns have a common scale, learned, of at most 1."""
+    """Whether a common factor of at most 1 on all standard deviations but the intercepts' is estimated."""
 
     @classmethod
     def wide(cls, design: Design, model: ResponseModel, aim: str = "intervals") -> CoefficientPrior:
         """Return the default prior: independent normal coefficients around 0.
 
         Their standard deviations are the model's ``deviation`` for a column scaled to [−1, 1], and its
-        ``level_deviation`` for a constant. For prediction they are smaller, and their common scale is
-        learned. In a Gaussian model for prediction, the standard deviation of the predictors of evenly
-        spread records is then at most twice that of the response.
+        ``level_deviation`` for a constant. For prediction they are smaller, and a common factor on
+        them is estimated. In a Gaussian model for prediction, the standard deviation of the predictors of
+        evenly spread records is then at most twice that of the response.
         """
         size, at, predicts = design.d * model.outputs, design.constant, aim == "prediction"
         deviations, level = np.full(size, model.deviation), model.level_deviation
@@ -313,7 +313,7 @@ class Posterior:
         return replace(self, draws=draws, noise_free=free, prior=prior, exact=exact)
 
     def move(self, step: FloatArray) -> Posterior:
-        """Return the posterior shifted, in proportion to how much the data outweigh the prior."""
+        """Return the posterior shifted by (I − SΛ⁻¹)·step, with posterior and prior covariances S and Λ."""
         step = step - self.covariance @ np.linalg.solve(self.prior, step)
         parts = self.components and self.components._replace(means=self.components.means + step)
         exact = self.mean + step, self.covariance
@@ -322,7 +322,8 @@ class Posterior:
     def find_undecided(self) -> list[int]:
         """Return the indices of coefficients about which the prior says more than the data.
 
-        With prior covariance Λ, SΛ⁻¹S is the prior's part of the posterior covariance S: more than half here.
+        The prior's part of the posterior covariance S is SΛ⁻¹S, with Λ the prior covariance. For these
+        coefficients it is more than half of the variance.
         """
         covariance = self.covariance
         share = np.einsum("ij,ji->i", covariance, np.linalg.solve(self.prior, covariance))
@@ -355,7 +356,7 @@ class NormalApproximation:
 
     @property
     def predictor_variance(self) -> float:
-        """The mean posterior variance of a predictor over records."""
+        """The posterior variance of the linear predictor, averaged over records."""
         return max(float(np.sum(self.curvature * self.covariance)) / self.level, 0.0)
 
     @property
@@ -370,7 +371,7 @@ def _predictors(curvature: FloatArray, level: float, point: FloatArray) -> tuple
 
 
 def latent(setting: PublicSetting, seen: Sequence[Evidence]) -> LatentCurvature:
-    """Return the posterior given all rounds, combined into one around the last point."""
+    """Return the posterior given all rounds, combined into one."""
     known = setting.n is not None or setting.weighted
     records, tilt = setting.weights if known else (_records(setting, seen), 1.0)
     model, prior = setting.model, setting.prior

@@ -68,7 +68,7 @@ class RoundSums:
     square: int
     outer: tuple[int, ...] = ()
     survey: tuple[int, ...] = ()
-    """With survey weights: the number that were cut, their sum, the sum of squares, and the number of
+    """With survey weights: how many were cut, the sum of all, the sum of their squares, and the number of
     records."""
 
     def __add__(self, other: RoundSums) -> RoundSums:
@@ -134,9 +134,9 @@ def exposure(
     square_ratio: Fraction | None,
     outer_ratio: Fraction | None = None,
 ) -> Fraction:
-    """Compute μ² of one record where the noise on the gradient has variance 1, rounded up.
+    """Compute, rounded up, the privacy loss μ² of one record if the noise on the gradient has variance 1.
 
-    The ratios are variances of the other sums' noise to that of the gradient; None where a sum is not taken.
+    Each ratio is the noise variance of another sum to that of the gradient; None if it is not released.
     """
     rows, ratios = float(design.norm) ** 2, (curvature_ratio, square_ratio, outer_ratio)
     most = _extremes(model, design, link, relation)
@@ -149,7 +149,7 @@ def _above(reach: float) -> Fraction:
 
 
 def _extremes(model: ResponseModel, design: Design, link: Link, relation: Relation) -> tuple[FloatArray, ...]:
-    """Return the model's bounds for one record, or for a replaced pair of records."""
+    """Return the model's bounds for adding one record, or for replacing it by another."""
     single = relation is Relation.ADD_REMOVE or link.outer_shift is not None
     return model.extremes(link) if single else model.pairs(link, design)
 
@@ -211,8 +211,8 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
 
 
 def possible(model: ResponseModel, design: Design, turn: Round, sums: RoundSums, records: int) -> bool:
-    """Return whether this number of records, with noise of up to 64 standard deviations, can have such
-    sums."""
+    """Return whether ``records`` records can have these sums, with noise of at most 64 standard
+    deviations."""
     each = round_cost(model, design, turn, Relation.ADD_REMOVE)
     most = (64 + records * (math.isqrt(math.ceil(each)) + 1)) ** 2
     published = (sums.gradient, sums.curvature, (sums.square,), sums.outer)
@@ -359,7 +359,7 @@ def _weights(
     inside: npt.NDArray[np.bool_] | None,
     part: FloatArray | None,
 ) -> Iterator[FloatArray | None]:
-    """Return the records' weights in the curvature, 0 unless residuals are ``inside``, times ``part``."""
+    """Return each record's weight in the curvature, times ``part``; 0 unless it is ``inside``."""
     for weights in model.weights(link, predictor):
         if inside is not None:
             weights = np.where(inside, 2.0**model.weight_bits, 0.0)
