@@ -566,7 +566,7 @@ class TestLedger:
         assert made("ledger", "export", "l.jsonl").code == 4
         assert json.loads(made("ledger", "export", "l.jsonl", "--force", "--json").out)["entries"] == 1
         head = json.loads(made("ledger", "verify", "--json").out)["head"]
-        assert made("ledger", "verify", "--expect", head).out == f"sound: 1 entries, head {head}\n"
+        assert made("ledger", "verify", "--expect", head).out == f"intact: 1 entries, head {head}\n"
         assert made("ledger", "verify", "--expect", "0" * 64).code == 5
         monkeypatch.delenv("DISCREET_LEDGER")
         assert made("ledger", "verify", "--file", "l.jsonl").code == 0

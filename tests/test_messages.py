@@ -179,7 +179,7 @@ def test_mistakes_in_declarations() -> None:
         ),
         ("mean age --epsilon 1,1e-6", "--epsilon 1,1e-6 is not a number; write it like 0.8 or 4/5"),
         ("mean --epsilon 1", "column: say which column"),
-        ("mean --column age --epsilon 1", "--column is not an option: give the column without it"),
+        ("mean --column age --epsilon 1", "--column is not an option: give the column as an argument"),
         ("mean age --mechanism lattice --epsilon 1", "--mechanism is unknown to mean; proportions takes it"),
         (
             "quantiles age --probs 10,50 --epsilon 1",

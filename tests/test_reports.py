@@ -60,7 +60,7 @@ def test_every_part_that_a_board_needs() -> None:
     row = release.table()[0]
     assert f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %" in text  # noise-aware
     assert "plug-in" not in text
-    assert f"<td>{row['noise']:.0%}</td>" in text
+    assert f"<td>{100 * row['noise']:.0f} %</td>" in text
     assert text == report(Release.from_json(release.to_json()), title="Who smokes?")
 
 

@@ -353,7 +353,7 @@ def test_the_bounds_of_the_proof(t: float) -> None:
         ((3, 7), 0, "prior=0 must be positive"),
         ((3, 7), (1, math.inf), "prior=.* must be positive and finite"),
         ((3, 7), (1, 1, 1), "3 parameters for 2 levels"),
-        ((3, 7), "ab", "prior='ab' must hold numbers only"),
+        ((3, 7), "ab", "prior='ab' must contain numbers only"),
         ((10**301, 7), 1, "at most 1e300"),
         ((3, 7), (1, 1e301), "at most 1e100"),
     ],

@@ -690,7 +690,7 @@ def test_run_and_report_on_the_command_line(
     assert run("report", "given.json", "--out", "given.html") == 0
     assert run("report", "given.json", "--out", "given.html") != 0  # it is not replaced
     assert run("report", "again/study.json", "--out", "study.html", "--ledger", "ledger.db") == 2
-    assert "already holds its receipts" in capsys.readouterr().err
+    assert "already has its receipts" in capsys.readouterr().err
 
 
 def test_a_report_of_one_release_finds_its_receipt(
@@ -712,7 +712,7 @@ def test_a_report_of_one_release_finds_its_receipt(
     Path("r.json").write_text(other.to_json())
     capsys.readouterr()
     assert run("report", "r.json", "--out", "none.html", "--ledger", "ledger.db") == 2
-    assert "does not hold this release" in capsys.readouterr().err
+    assert "this release is not in the ledger" in capsys.readouterr().err
     assert not Path("none.html").exists()
 
 

@@ -75,7 +75,7 @@ _RELATION_WORDS = {
         "the group of every record, and every record but one",
     ),
     "replace-nearby": (
-        "the replacement of any one record by a near one; not by one farther away than the unit says",
+        "the replacement of any one record by one no farther away than the unit says",
         "every record but one, and roughly the value of that one",
     ),
     "add-remove": ("learning whether any one record is there at all", "every record but one"),
@@ -187,8 +187,8 @@ class Domain:
     def numbers(self) -> dict[Any, int]:
         """For records that are numbers: the position of the level that they equal.
 
-        Of two levels that read as the same number, such as ``"1"`` and ``"01"``, no number equals either:
-        the declaration alone decides that, whatever the records are.
+        If two levels stand for the same number, such as ``"1"`` and ``"01"``, numbers match neither of them,
+        whatever the records are.
         """
         return self._reading(_as_number)
 
@@ -212,8 +212,8 @@ class BinnedDomain(Domain):
     """The bins of a number as the levels of a domain: [e₀, e₁), [e₁, e₂), …, the last one closed.
 
     ``missing`` is ``"missing"`` where such values have a level of their own; ``outside`` whether numbers
-    beyond the edges have one, too: else they are clipped. ``points`` are the places of bins that hold one
-    value only.
+    beyond the edges have one, too: else they are clipped. ``points`` are the positions of bins that contain
+    a single value.
     """
 
     edges: tuple[float, ...] = ()
@@ -308,7 +308,7 @@ def as_epsilon(value: EpsilonLike | None, name: str = "epsilon") -> Fraction:
 _MAX_NUMBER_CHARACTERS = 8192
 _EXACT = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)")
 _MAX_BITS = 1000
-"""Binary places before or after the point: numbers are 0, or in size from 1e-300 to 1e300."""
+"""Binary places before or after the point: numbers are 0, or from 1e-300 to 1e300 in absolute value."""
 
 
 def _show(value: Any) -> str:
@@ -465,7 +465,7 @@ def as_prior(prior: float | Sequence[float], k: int | None = None) -> tuple[floa
             raise TypeError
         parameters = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInputError("must hold numbers only", "prior", prior) from None
+        raise InvalidInputError("must contain numbers only", "prior", prior) from None
     if k is not None and len(parameters) != k:
         raise InvalidInputError(f"has {len(parameters)} parameters for {k} levels", "prior", prior)
     if len(parameters) < 2:

@@ -1,4 +1,4 @@
-"""JSON of unknown origin, bounded before it is parsed and with one meaning only; and values as JSON."""
+"""Reading of JSON from unknown sources, within limits; and conversion of values to JSON."""
 
 from __future__ import annotations
 

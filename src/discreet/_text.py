@@ -19,8 +19,7 @@ def nearest(word: Any, choices: Iterable[str]) -> str:
 
 
 def closest(word: Any, words: Sequence[str]) -> list[str]:
-    """Return the known word of which ``word`` may be a misspelling, in a list that is empty if there is
-    none."""
+    """Return the known word nearest to ``word``, in a list that is empty if none is near."""
     return difflib.get_close_matches(str(word).lower(), words, n=1)
 
 

@@ -40,7 +40,7 @@ PUBLIC = "public"
 DISCOVER = "discover"
 """The ``values`` of a column whose values are read from the data: those that stand out are published."""
 OWN_BIN = "bin"
-"""The value of ``missing`` or ``outside`` of a number by which such records have a bin of their own."""
+"""The value of ``missing`` or ``outside`` that gives such records a bin of their own."""
 VALUE = "value"
 """The name of the only column where the data are one list of values."""
 DEFAULT_BINS = 10
@@ -48,7 +48,7 @@ DEFAULT_BINS = 10
 FINE_BINS = 100
 """The number of bins for quantiles of a number whose bins are not declared and that is not whole."""
 MAX_LISTED_CODES = 10**6
-"""The most codes that are listed one by one."""
+"""The largest number of codes that are listed one by one."""
 MAX_BINS = 100_000
 """The most bins of a number."""
 MAX_UNIT_BINS = 200
@@ -154,7 +154,7 @@ class Category(Declaration):
         if self.discovers:
             if self.other is not None or self.missing not in (None, EXCLUDE) or self.public:
                 raise InvalidInputError(
-                    "values='discover' needs missing='exclude': other values would have to be declared"
+                    "values='discover' needs missing='exclude' or none, and takes no other= or public="
                 )
             return
         if isinstance(self.values, range):
@@ -173,7 +173,7 @@ class Category(Declaration):
     def domain(self) -> Domain:
         """The values as the engines count them."""
         if self.discovers:
-            raise InvalidInputError("values='discover': the values are not known before they are released")
+            raise InvalidInputError("values='discover' is for proportions of one column: list the values")
         if isinstance(self.values, range) and len(self.values) > MAX_LISTED_CODES:
             raise InvalidInputError(
                 "are too many to be listed: with a private n, the option expected_false (such as 1) "

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _message(error: DiscreetError, arguments: Sequence[str]) -> str:
-    """Return the message of an error, which names the option as it was typed if it is about one."""
+    """Return the message of an error, in which a parameter has the name of its option."""
     if not isinstance(error, InvalidInputError) or error.parameter is None:
         return str(error)
     option = "--" + error.parameter.replace("_", "-")
@@ -103,7 +103,7 @@ def _usage(usage: Any) -> str:
         return str(usage.format_message()).rstrip(".")
     asked, name = QUESTIONS[command.info_name], option.strip("-").replace("-", "_")
     if name == asked.subject():
-        return f"{option} is not an option: give the {name} without it, as an argument"
+        return f"{option} is not an option: give the {name} as an argument, without {option}"
     return f"{option} {asked.explain_unknown(name).rstrip('?')}"
 
 
@@ -148,7 +148,7 @@ def _run(arguments: Sequence[str], as_json: bool) -> int:
         if os.environ.get("DISCREET_DEBUG"):
             raise
         # The message of an unforeseen error may quote data, so only its type is shown.
-        hint = "set DISCREET_DEBUG=1 to see where, but do not publish that: it may quote data"
+        hint = "set DISCREET_DEBUG=1 to see the traceback, but do not publish it: it may quote data"
         report("error", "InternalError", f"internal error ({type(error).__name__}); {hint}")
         return INTERNAL
 

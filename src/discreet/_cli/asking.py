@@ -60,7 +60,7 @@ def sentence_of(kind: str) -> str:
 
 
 class Commands(CommandGroup):
-    """All commands: those about questions first, which are looked up in the registry."""
+    """The group of all commands: one for each kind of question, then the others."""
 
     def list_commands(self, context: Any) -> list[str]:
         """Return the names of all commands."""
@@ -220,7 +220,7 @@ def _question_command(name: str, question: type[Question]) -> Any:
             return
         print_answer(answer)
         if out is None and receipt is not None:
-            note("Not saved to a file; the ledger keeps it: repeat with this --request-id and --out FILE")
+            note("Stored in the ledger only: to save a file, repeat with this --request-id and --out FILE")
         else:
             note(f"Saved to {out}" if out else "Not saved: give --out FILE to keep the release")
 

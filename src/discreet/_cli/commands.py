@@ -255,7 +255,7 @@ def _statement(
     note(f"Saved to {out / 'review.html'}")
     if missing:
         names = ", ".join(missing)
-        note(f"No record yet: give {names} in a .toml file, and pass it with --about FILE")
+        note(f"No record was written: it needs {names}; give these in a .toml file with --about FILE")
         return
     with new_file(out / "deployment.yaml", force, "--out") as write:
         write(statement.as_yaml(record))
@@ -266,15 +266,15 @@ def _with_receipt(answer: Any, text: str, url: str) -> Any:
     """Return the answer with the receipt of its charge, looked up in the ledger by its document."""
     if "" not in answers_of(answer):
         raise InvalidInputError(
-            "--ledger is for a single release: the document of a study already holds its receipts"
+            "--ledger is for a single release: the document of a study already has its receipts"
         )
     with discreet.Ledger(url) as book:
         # As it stands first: an earlier version wrote fewer fields than this one writes again.
         receipt = book.receipt_of(text) or book.receipt_of(answer.to_json())
     if receipt is None:
         raise InvalidInputError(
-            "the ledger does not hold this release: it was not charged there, or the document was changed. "
-            "Without --ledger the report is made without a receipt"
+            "this release is not in the ledger: it was not charged there, or the document was changed; check "
+            "--ledger, or leave it out for a report without a receipt"
         )
     return answer.with_receipt(receipt)
 
@@ -319,11 +319,11 @@ def _check(
 
     if not sys.stdout.isatty():
         raise InvalidInputError(
-            "check prints counts of records, so it writes only to a terminal; nothing was read"
+            "check prints private counts, to a terminal only: run it without redirecting its output"
         )
     declared = discreet.Schema.load(schema)
     rows = [[name, *(f"{count:,}" for count in counts)] for name, counts in misfits(file, declared).items()]
-    print_table(["column", "missing", "undeclared or outside", "records"], rows)
+    print_table(["column", "missing", "undeclared or out of bounds", "records"], rows)
     print_text(
         "These numbers are private: do not publish them, and do not change declared values or bounds because "
         "of them."
@@ -466,7 +466,7 @@ def _studio(
         Path | None, typer.Option(help="Folder whose files and DuckDB tables may be chosen on the page.")
     ] = None,
 ) -> None:
-    """Open a local page to plan, release, keep the budget and audit, without writing code.
+    """Open a local page to plan, release, track budgets and audit, without writing code.
 
     It serves this machine only. The printed address holds a token that is new at every start.
     """

@@ -86,7 +86,7 @@ def _create(
     ledger: LedgerUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Begin a dataset with a cap: --epsilon, --epsilon and --delta, or --zcdp."""
+    """Create a dataset with a cap: --epsilon, --epsilon and --delta, or --zcdp."""
     with _open(ledger) as book:
         amounts = {"epsilon": epsilon, "delta": delta, "zcdp": zcdp}
         _print_account(book.create(dataset, **amounts, relation=relation, unit=unit), as_json)
@@ -191,7 +191,7 @@ def _kinds(entry: Entry) -> set[str]:
 
 
 def _moment(text: str | None, option: str, days: int) -> datetime:
-    """Return a time in UTC: the beginning of a day, or with ``days`` its end; without a text, no limit."""
+    """Read a date or time as UTC; a date without a time means its beginning plus ``days`` days."""
     if text is None:
         return (datetime.max if days else datetime.min).replace(tzinfo=UTC)
     try:
@@ -261,7 +261,7 @@ def _verify(
     print_found(
         verification.to_dict(),
         as_json,
-        f"sound: {verification.entries} entries, head {verification.head}",
+        f"intact: {verification.entries} entries, head {verification.head}",
         *notes,
     )
 

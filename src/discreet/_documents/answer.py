@@ -173,7 +173,7 @@ class Estimates(ABC):
         """Compute the numbers with their intervals, in the order of ``names``."""
 
     def _rows_without_noise(self, level: float) -> list[Row]:
-        """Compute rows for displays if the noise cannot be accounted for; empty for most kinds of answers."""
+        """Compute rows that ignore the noise, for displays where it cannot be accounted for; may be empty."""
         return []
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure | None:
@@ -394,7 +394,7 @@ class Estimates(ABC):
     # How it is printed.
 
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """Return the rows for displays, which show less where the noise cannot be accounted for.
+        """Return the rows for displays; they ignore the noise where it cannot be accounted for.
 
         Parameters
         ----------
@@ -639,7 +639,7 @@ class Answer(Charged, Estimates):
             if unknown := set(content) - set(written):
                 raise ValueError(f"it has an unexpected part {min(unknown)[:60]!r}")
             if written_in > 1 and set(written) != set(content):
-                raise ValueError(f"it lacks {min(set(written) - set(content))!r}")
+                raise ValueError(f"it has no part {min(set(written) - set(content))!r}")
             named, versions = getattr(read, "column", None), getattr(read, "versions", {})
             if not isinstance(named, str | None) or not isinstance(versions, dict):
                 raise ValueError("column or versions is malformed")
@@ -677,7 +677,7 @@ class Answer(Charged, Estimates):
         return self if whole == claimed else replace(self, guarantee=whole)  # type: ignore[call-arg]
 
     def check_parts(self) -> None:
-        """Refuse a document whose parts, each well formed, do not belong together."""
+        """Refuse a document whose parts contradict each other."""
         self.words()
 
     def save(self, path: str | os.PathLike[str]) -> None:

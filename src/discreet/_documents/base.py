@@ -91,7 +91,7 @@ def read_text(path: Path) -> str:
 
 
 def only(content: Mapping[str, Any], allowed: Collection[str], what: str = "the release") -> None:
-    """Refuse parts that no version has written, because nothing checks them."""
+    """Refuse a document with parts that are not ``allowed``, because nothing would check them."""
     for name in content:
         if name not in allowed:
             raise CorruptReleaseError(
@@ -103,7 +103,7 @@ def writable(text: str) -> str:
     """Return the text of a new document, or refuse one that is too long to be read again."""
     if len(text.encode()) > MAX_BYTES:
         raise TooLargeError(
-            f"the document would have {len(text.encode()) / 2**20:.0f} MB, and none is read beyond "
-            f"{MAX_BYTES / 2**20:g}: ask for fewer levels or draws"
+            f"the document would have {len(text.encode()) / 2**20:.0f} MB, more than the "
+            f"{MAX_BYTES / 2**20:g} MB that can be read: ask for fewer levels or draws"
         )
     return text

@@ -17,7 +17,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
-        A file that ``answer.save``, ``Study.report`` or ``discreet run`` wrote, also with 0.1 or 0.2.
+        A file that ``answer.save``, ``Study.report`` or ``discreet run`` wrote, in this version, 0.1 or 0.2.
 
     Returns
     -------

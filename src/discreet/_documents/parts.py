@@ -18,7 +18,7 @@ from discreet.errors import InvalidInputError
 MAX_PRINTED_ROWS, _MAX_VALUES_BESIDE = 40, 8
 """How many rows of an answer are printed at most, and how many values of a group side by side."""
 _SD_PER_INTERVAL_WIDTH = 0.25
-"""About one standard deviation, as a part of the width of an interval."""
+"""The standard deviation divided by the width of a 95 % interval, roughly."""
 INTERVALS_NOTE = "The intervals account for sampling and for the noise of privacy."
 """What every answer with intervals says about them."""
 NOISE_NOTE = "The column noise is the part of the variance that privacy adds."
@@ -26,7 +26,7 @@ NOISE_NOTE = "The column noise is the part of the variance that privacy adds."
 VERSIONS = {"discreet": __version__, "python": platform.python_version(), "numpy": np.__version__}
 """The versions of the software that made an answer, for its document."""
 FIRST = "0.1.0"
-"""The last version of discreet with other samplers of logistic regression."""
+"""The last version of discreet that drew logistic coefficients with another sampler."""
 LARGEST = 10**300
 """The largest count in a document, so that every count fits in a double."""
 
@@ -37,7 +37,7 @@ class Row:
 
     ``share`` says that the number is a proportion. ``count`` is the released count, where there is one.
     ``noise`` is the share of its variance that is due to the noise of privacy, where that is known. Rows of
-    one ``name`` and several groups stand together in a drawing.
+    one ``name`` and several groups are drawn side by side.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Band:
 
 
 def by_outcome(rows: Sequence[Row], groups: Sequence[Any]) -> tuple[Row, ...]:
-    """Return rows of group after group as rows of outcome after outcome, each with its group."""
+    """Reorder rows from group by group to outcome by outcome, with the group in each row."""
     width = len(rows) // len(groups)
     return tuple(
         replace(row, name=row.name.removeprefix(f"{group} · "), group=str(group))
@@ -218,7 +218,7 @@ def groups_table(
 ) -> Table:
     """Return a table with a row for each group; ``rows`` has all values of a group, group after group.
 
-    Of two values it shows the share of the last; of three, all shares with intervals; of more, the estimates.
+    With two values it shows the share of the last; with three, all with intervals; with more, no intervals.
     """
     each, shown, wide = len(values), min(len(groups), MAX_PRINTED_ROWS), min(len(values), _MAX_VALUES_BESIDE)
     columns: dict[str, list[str]] = {} if sizes is None else {"n": list(sizes[:shown])}
@@ -268,7 +268,7 @@ def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
     if any(row.low is not None for row in rows):
         columns[f"{100 * level:g} % interval"] = [written(row.low, row.high, digits=d) for row, d in both]
     if any(row.noise is not None for row in rows):
-        columns["noise"] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
+        columns["noise"] = ["–" if row.noise is None else f"{100 * row.noise:.0f} %" for row in rows]
     return columns
 
 

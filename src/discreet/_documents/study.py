@@ -102,7 +102,7 @@ class StudyResult:
 
 
 def _is_for(account: Account, receipt: Receipt, written: Guarantee) -> bool:
-    """Return whether an account paid for a guarantee as it was written, perhaps with fewer assumptions."""
+    """Return whether a receipt is from this account, and the account accepts the guarantee."""
     return receipt.dataset == account.dataset and covers(account.scope, written)
 
 

@@ -32,7 +32,8 @@ class SurveyWeights:
     n
         The number of records, where it is public.
     cut, cut_scale, gaussian
-        How many weights were cut, with noise, and its standard deviation, or the scale of Laplace noise.
+        The noisy number of weights that were cut, the standard deviation of this noise if it is Gaussian or
+        its scale if it is Laplace, and whether it is Gaussian.
     totals, counted
         Draws of the sum of the weights; the number of records, and the standard deviation of its noise.
     squared, deviation

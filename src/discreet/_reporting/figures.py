@@ -55,7 +55,7 @@ class Frame(NamedTuple):
 def drawing(figure: Figure | None) -> str:
     """Return a figure as SVG: the graph if there is one, then a line for each row with interval and mean.
 
-    Few rows have their densities above the line.
+    If the rows are few, their densities are drawn above the lines.
     """
     if figure is None:
         return ""

@@ -397,7 +397,7 @@ def _table(page: Page) -> str:
         ]
     columns |= {name: list(texts) for name, texts in page.columns.items()}
     if any(row.noise is not None for row in rows):
-        columns[_NOISE] = ["–" if row.noise is None else f"{row.noise:.0%}" for row in rows]
+        columns[_NOISE] = ["–" if row.noise is None else f"{100 * row.noise:.0f} %" for row in rows]
     return table(list(columns), list(zip(*columns.values(), strict=True)), styled=False)
 
 

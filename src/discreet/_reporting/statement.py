@@ -65,7 +65,7 @@ _ALSO_IN = {
     "queries": ("access_type", "access_type_details"),
     "collection": ("data_source_type", "data_source_type_details"),
 }
-"""The fields of the registry that answer questions of the review, too."""
+"""The fields of the registry that also answer questions of the review."""
 
 
 def check_about(about: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ def problems(value: Any, schema: Mapping[str, Any], where: str = "record") -> It
         for index, item in enumerate(value):
             yield from problems(item, schema.get("items", {}), f"{where}[{index}]")
     if isinstance(value, dict) and "properties" in schema:
-        yield from (f"{where} lacks {name}" for name in schema.get("required", ()) if name not in value)
+        yield from (f"{where} must have {name}" for name in schema.get("required", ()) if name not in value)
         for name, part in value.items():
             if name in schema["properties"]:
                 yield from problems(part, schema["properties"][name], f"{where}.{name}")
@@ -168,7 +168,7 @@ def _quoted(value: Any) -> str:
 
 
 def _at_least(value: Fraction) -> float:
-    """Return the double whose digits, as they are written, are not below a value."""
+    """Return a double near a value whose printed decimal is not below that value."""
     near = float(value)
     return near if Fraction(repr(near)) >= value else up(value)
 

@@ -132,8 +132,8 @@ class Input:
     mode: str = ""
     choices: tuple[str, ...] = ()
     columns: str = ""
-    """How a name of a column is put here: as the ``name``, to other ``names``, into a ``formula``, or as the
-    beginning of one of the ``lines``."""
+    """What happens here when a column is chosen: it replaces the ``name``, is added to the ``names``, is
+    inserted into the ``formula``, or begins one of the ``lines``."""
     rare: bool = False
     """Whether it is optional and has no example, and is shown apart."""
 

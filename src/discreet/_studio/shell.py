@@ -139,10 +139,10 @@ class Studio:
 
 STATUS = {
     404: ("There is no such page", "There is no page at this address."),
-    405: ("Not like this", "The page exists, but does not take this kind of request."),
+    405: ("Wrong kind of request", "The page exists, but does not take this kind of request."),
 }
 PROBLEMS: tuple[tuple[type[DiscreetError], int, str], ...] = (
-    (LedgerRefusal, 409, "The ledger says no"),
+    (LedgerRefusal, 409, "The ledger refuses this"),
     (UnknownDatasetError, 404, "There is no such dataset"),
     (LedgerError, 503, "The ledger cannot be used"),
     (DataError, 422, "The data do not fit the declaration"),

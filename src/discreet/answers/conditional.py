@@ -416,7 +416,7 @@ class ConditionalRelease(Answer):
         hidden = self.guarantee.relation is Relation.ADD_REMOVE
         if self.guarantee.is_private and (self.sizes is None) is not hidden:
             raise ValueError(
-                "it claims a relation under which group sizes are private, but has them, or the reverse"
+                "it must have group sizes unless its relation is add-remove, which makes them private"
             )
 
     def cost(self) -> Guarantee:

@@ -318,7 +318,7 @@ class NetworkRelease(Answer):
     def sample_records(self, m: int, draws: int = 1, seed: int | None = None) -> Any:
         """Draw synthetic records, which belong to no real person.
 
-        An analysis repeated for each value of the column ``draw`` shows how much of its result is noise.
+        Repeat an analysis for each value of the column ``draw`` to see how much its result varies.
 
         Parameters
         ----------

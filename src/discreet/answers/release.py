@@ -533,7 +533,7 @@ class Release(Bridged, Answer):
         return BinnedDistribution(bins, np.delete(values, others), apart=values[others].tolist(), **known)
 
     def noisy_cells(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the noisy counts of all cells, including those without a level, and their public parameters.
+        """Return the noisy counts of all cells, also that of records without a value, and public parameters.
 
         Returns
         -------

@@ -111,7 +111,7 @@ class SumsNoise:
 
     @cached_property
     def moved(self) -> dict[str, tuple[int, Fraction]]:
-        """For each kind of sum, the L1 distance and the squared Euclidean distance between neighbours."""
+        """For each kind of sum, the largest L1 and squared L2 distance between neighbouring datasets."""
         times = 2 if self.replaces else 1
         total = self.people * self.steps * self.parts
         square = self.unit**2 * (1 if self.clusters else self.people)
@@ -515,8 +515,8 @@ class Weighted(WeighsRecords, Answer):
         hidden = [row.name for row, least in shares if least < _HIDDEN * self.noise.deviation("totals")]
         if hidden:
             found.append(
-                f"the noise hides how near to 0 or 1 these shares are: {', '.join(hidden)}; unless all "
-                "shares are equally likely beforehand, trust only the end of each interval away from 0 or 1"
+                f"noise makes these shares hard to tell from 0 or 1: {', '.join(hidden)}; the end of each "
+                "interval nearer to 0 or 1 depends on the uniform prior, so rely on the other end only"
             )
         return tuple(found)
 
@@ -615,7 +615,7 @@ class Weighted(WeighsRecords, Answer):
         )
 
     def check_parts(self) -> None:
-        """Refuse a document whose parts do not belong together."""
+        """Refuse a document whose parts contradict each other."""
         noise, design = self.noise, self.design
         cells = math.prod(len(values) for name, values in self.axes.items() if name != self.by)
         groups = 1 if self.by is None else len(self.axes[self.by])

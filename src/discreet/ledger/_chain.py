@@ -344,7 +344,7 @@ def read_export(lines: Iterable[bytes]) -> Iterator[Entry]:
     line = next(source, b"")
     for following in source:
         count += 1
-        yield _sound(partial(_parse, line), count, "it is not written as an export writes it")
+        yield _sound(partial(_parse, line), count, "it is not in the canonical form of an export")
         whole.update(line)
         line = following
     if line != _line({"digest": whole.hexdigest(), "entries": count}):

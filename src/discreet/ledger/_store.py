@@ -122,7 +122,7 @@ def parse(address: str | os.PathLike[str]) -> sa.URL:
     if backend in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     raise InvalidInputError(
-        f"url begins with {backend!r}; a ledger lives in SQLite (sqlite:///…) or PostgreSQL (postgresql://…)"
+        f"url begins with {backend!r}; a ledger must be in SQLite (sqlite:///…) or PostgreSQL (postgresql://…)"
     )
 
 

@@ -281,13 +281,13 @@ def price_of(guarantee: Guarantee | Budget, unit: str) -> Budget:
 _CHOOSE_ANOTHER_MECHANISM = "choose another mechanism"
 _UNITS = {
     "epsilon": (
-        "pure ε, which only guarantees with δ = 0 have",
-        "ask without δ, as shares and means can be asked",
+        "pure ε, which needs a guarantee with δ = 0",
+        "ask without δ, which is possible for shares and means",
     ),
     "epsilon+delta": (
-        "(ε, δ), which guarantees with a finite ε have, or get by `guarantee.to_dp(delta)`",
+        "(ε, δ), which needs a guarantee with a finite ε (`guarantee.to_dp(delta)` gives one)",
         _CHOOSE_ANOTHER_MECHANISM,
     ),
-    "zcdp": ("ρ of zCDP, which pure ε (as ε²/2) and concentrated guarantees have", _CHOOSE_ANOTHER_MECHANISM),
+    "zcdp": ("ρ of zCDP, which needs pure ε (priced as ε²/2) or a ρ of its own", _CHOOSE_ANOTHER_MECHANISM),
 }
 """For each unit of a cap, its description, and what to do if a guarantee has no price in it."""

@@ -225,7 +225,7 @@ class Audit:
             results["slack"] = f"{self.slack:.6g} of the claimed ε is not used"
         counts, neighbour, outcome = self.worst
         results["worst"] = f"counts {counts} against {neighbour}, outcome {outcome}"
-        compared = f"{self.triples:,} (dataset, neighbour, outcome) compared"
+        compared = f"{self.triples:,} (dataset, neighbour, outcome) triples compared"
         return [*results.items(), ("triples", compared if self.triples else "closed form")]
 
     def __str__(self) -> str:

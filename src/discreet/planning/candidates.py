@@ -23,7 +23,7 @@ from discreet.mechanisms.hellinger.sensitivity import local_sensitivity
 from discreet.mechanisms.independent import LSHist
 
 PRINTED = ("printed ε/LS, not private", "printed Laplace, not private")
-"""The columns of the tables in the notes: see ``_as_printed``."""
+"""The columns with the probabilities that *Notes of DP – Bayesian Inference* prints."""
 NOTE = "Nothing was drawn, and nothing here is private: these are exact probabilities for the counts given."
 
 
@@ -63,7 +63,7 @@ class CandidateDistribution:
     columns: dict[str, FloatArray] = field(repr=False)
 
     def expected(self, column: str) -> float:
-        """Return the expected Hellinger distance of a column.
+        """Return the expected Hellinger distance under the probabilities of a column.
 
         Parameters
         ----------

@@ -25,9 +25,9 @@ from discreet.schema import Schema, as_schema
 SIMULATIONS, MOST_SIMULATIONS = 3, 5
 """The number of simulated answers whose median width a plan shows: more if the first ones differ."""
 MAX_STEPS = 8
-"""Of the search for ε or n."""
+"""The most plans that the search for ε or n tries."""
 MAX_EPSILON, MAX_N = 10_000, 10**12
-"""Where the search ends."""
+"""The largest ε and the largest n that the search tries."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Plan:
         """Return the table as text."""
         by, rows = self.planned.scale, (tuple(row.values()) for row in self.rows())
         return [
-            [self.labels.term(name), f"{by * width:.4g}", f"{by * alone:.4g}", f"{share:.0%}"]
+            [self.labels.term(name), f"{by * width:.4g}", f"{by * alone:.4g}", f"{100 * share:.0f} %"]
             for name, width, alone, share in rows
         ]
 
@@ -420,8 +420,8 @@ class _Solver:
             plan = next_plan
         if best is None:
             raise InvalidInputError(
-                f"was not reached by the plans tried, the last at n={plan.n} and epsilon={plan.epsilon:.3g}; "
-                "plan with these to see the widths there",
+                f"was not reached: the search ended at n={plan.n} and epsilon={plan.epsilon:.3g}; plan with "
+                "these values to see the width, and ask for that or a larger one",
                 "within",
                 within,
             )
@@ -495,7 +495,7 @@ class Split:
 
 
 DELTA_PARTS = 10
-"""The part of a study's δ that a question gets if it needs one and states none."""
+"""A question that needs δ and states none gets the δ of its study divided by this number."""
 SPLIT_KEYS = ("epsilon", "within", "weight", "of", "guess")
 """The keys by which a question of a study states its part of the budget."""
 

@@ -51,15 +51,15 @@ class PublicPlan:
         enough = f"more than {_MOST_PUBLIC_RECORDS:.0e}" if self.enough is None else f"{self.enough:,}"
         lines = [
             f"Posterior draw from n = {self.n:,} private records, {self.family}",
-            f"public records until the posterior itself meets the target: {enough}",
-            f"weight of a private record: {self.weight[0]:.4g}; with {self.public:,} public records "
-            f"{self.weight[1]:.4g}",
+            f"Public records needed to release a direct draw: {enough}",
+            f"Weight of each private record: {self.weight[0]:.4g} without public records, "
+            f"{self.weight[1]:.4g} with {self.public:,}",
         ]
         if self.error is not None:
-            without, with_them = self.error
-            lines.append(f"standard deviation after the draw: {without:.4g}, with them {with_them:.4g}")
+            before, after = (f"{error:.4g}" for error in self.error)
+            lines.append(f"Standard deviation of θ given the draw: {before} without, {after} with them")
         if self.worth is not None:
-            lines.append(f"worth {self.worth:,} additional private records ({self.records:,} in all)")
+            lines.append(f"Private records for the same accuracy without public ones: {self.records:,}")
         return "\n".join(lines)
 
 

@@ -97,7 +97,7 @@ class BoundQuestion:
             return of_columns(self.data)
         if len(self.schema.columns) > 1 and (mapping or _is_one_column(self.data)):
             raise InvalidInputError(
-                "these data are one column, and the schema declares several: give a table, or a schema of one"
+                "these data are one column, and the schema declares several: give a table, or one column"
             )
         return self.data
 
@@ -140,9 +140,7 @@ class BoundQuestion:
         for caution in cautions(self.question, self.request):
             warn(caution, PrivacyWarning)
         if not isinstance(charge, Charge | None):
-            raise InvalidInputError(
-                "must be a discreet.Charge of a ledger, a dataset and an id", "charge", charge
-            )
+            raise InvalidInputError("must be discreet.Charge(ledger, dataset, id)", "charge", charge)
         if charge is None:
             return self._make().with_labels(self.schema.columns)
         made: dict[bytes, Answer] = {}

@@ -125,7 +125,7 @@ class CountRequest(Request):
         if self.leaves_out and not mechanism_class.leaves_out:
             suitable = ", ".join(name for name, candidate in MECHANISMS.items() if candidate.leaves_out)
             raise InvalidInputError(
-                f"cannot be used with values that are left out where n is public; these can: {suitable}",
+                f"cannot leave out missing values where n is public; these can: {suitable}",
                 "mechanism",
                 chosen,
             )

@@ -154,13 +154,13 @@ class SparseCounts(SelectedRequest):
             expected_halves(mechanism, records, values, level, seed),
             (1.0,) * 3,
             (
-                ("A value is published if its noisy count is at least", f"{mechanism.threshold:,}"),
+                ("Smallest noisy count that is published", f"{mechanism.threshold:,}"),
                 (
-                    "It stands out with a probability of at least 0.05, 0.5 and 0.95 if it has",
-                    "{:,}, {:,} and {:,} records".format(*map(mechanism.records_needed, (0.05, 0.5, 0.95))),
+                    "Records of a value that is published with probability 0.05, 0.5 and 0.95",
+                    "{:,}, {:,} and {:,}".format(*map(mechanism.records_needed, (0.05, 0.5, 0.95))),
                 ),
                 (
-                    f"One of {records:,} records does so with",
+                    f"Probability that a value of {records:,} records is published",
                     f"{mechanism.publication_probability(records):.3g}",
                 ),
                 *notes,

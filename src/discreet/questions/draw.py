@@ -69,7 +69,7 @@ class Draw(Question):
     )
     method: str = parameter(
         TEXT,
-        "Less weight of each record (diffused), more of the prior (concentrated), or neither (direct).",
+        "diffused gives records less weight, concentrated gives the prior more, direct does neither.",
         default="diffused",
         choices=tuple(DRAW_METHODS),
         kw_only=True,

@@ -113,7 +113,7 @@ class Regress(Question):
         Raises
         ------
         InvalidInputError
-            If the schema declares clusters or misses a column, or δ is missing.
+            If the schema declares clusters, a column is not declared, or δ is missing.
 
         Examples
         --------

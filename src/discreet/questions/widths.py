@@ -161,7 +161,7 @@ class Guess(Declaration):
         Examples
         --------
         >>> Guess(left_out=0.2).notes(leaves_out=True)
-        (('Guessed share of records without a value', '20%'),)
+        (('Guessed share of records without a value', '20 %'),)
         """
         if self.left_out is not None and not leaves_out:
             raise InvalidInputError(
@@ -171,7 +171,7 @@ class Guess(Declaration):
             raise InvalidInputError(
                 "correlation, spread and shares are guesses for a regression: leave them out here"
             )
-        return (("Guessed share of records without a value", f"{100 * self.missing_rate:g}%"),) * leaves_out
+        return (("Guessed share of records without a value", f"{100 * self.missing_rate:g} %"),) * leaves_out
 
 
 class PlannedWidth(NamedTuple):

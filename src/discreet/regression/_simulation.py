@@ -124,6 +124,6 @@ def _response(
 def _split(schedule: Schedule) -> tuple[tuple[str, str], ...]:
     if schedule.steps:
         return (("Budget", f"an equal part in each of {schedule.steps} steps"),)
-    shares = ", ".join(f"{float(share):.0%}" for share in schedule.shares)
-    rounds = "one round" if len(schedule.shares) == 1 else f"{len(schedule.shares)} rounds"
-    return (("Budget", f"spent in {rounds}: {shares}"),)
+    shares = ", ".join(f"{100 * float(share):.0f} %" for share in schedule.shares)
+    rounds = "one round" if len(schedule.shares) == 1 else f"rounds 1 to {len(schedule.shares)}"
+    return (("Budget", f"{shares} in {rounds}"),)

@@ -95,7 +95,7 @@ real noisy_binomial_lpdf(real z, int total, real prob, real scale) {{
   return log_sum_exp(terms);
 }}
 
-// Up to the constant of the noise where it is tied to sum zero.
+// For noise that sums to zero, the log-density without its normalising constant.
 real noisy_multinomial_lpdf(vector z, int total, vector probs, real scale) {{
   vector[total + 1] known = rep_vector(negative_infinity(), total + 1);
   known[1] = 0;

@@ -794,7 +794,7 @@ class Study:
         return answer
 
     def result(self, title: str | None = None) -> StudyResult:
-        """Return all answers of this object as one document.
+        """Return all answers of this study so far as one document.
 
         Parameters
         ----------
@@ -1057,7 +1057,7 @@ def read_study(path: str | Path) -> StudyFile:
     budget = {name: head[name] for name in ("epsilon", "delta", "zcdp") if name in head}
     if not budget and "dataset" not in head:
         raise InvalidInputError(
-            f"{str(path)!r} needs epsilon = 1 in [study], and delta if you like; or, to join "
+            f"{str(path)!r} needs epsilon = 1 in [study], and optionally delta; or, to join "
             "a budget that is in "
             'a ledger, dataset = "NAME"'
         )

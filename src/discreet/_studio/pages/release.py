@@ -228,6 +228,6 @@ def _found(studio: Studio, request: Request) -> tuple[Answer, str, str]:
 
 
 def _where(dataset: str, request: str, label: str) -> str:
-    """Return the query of a result's page."""
+    """Return the query string in the address of a result's page."""
     named = {"dataset": dataset, "request": request, "label": label}
     return urlencode({name: text for name, text in named.items() if text})
