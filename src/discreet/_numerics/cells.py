@@ -1,13 +1,15 @@
-"""The true counts of many cells given their noisy values: separately, or given their total.
+"""Posteriors of the true counts x of cells given noisy counts z: of each cell alone, or given their total.
 
-Separately: log P(z) = log Σ_x P(x)·P(z | x) for each cell, and the mean of any function of x under the terms.
+Of each cell alone (:class:`Cells`): log P(z) = log Σ_x P(x)·P(z | x), and posterior means of functions of x.
 
-Given the total N (a multinomial, or noise that sums to zero): with every cell tilted by e^{sx},
+Given the total N (:class:`Constrained`), for a multinomial or noise that sums to zero. If every cell is
+tilted by e^{sx}, with the constants Aᵢ(s) = Σ_x P(x)P(zᵢ | x)e^{sx}, then exactly and for every s
 
     log Σ_{Σx = N} Πᵢ P(xᵢ)P(zᵢ | xᵢ) = Σᵢ log Aᵢ(s) − sN + log P_s(S = N),
 
-exactly and for every s; s is chosen near the saddle point E_s[S] = N, where P_s(S = N) is large. For many
-cells that is inverted from their characteristic functions, for few from convolutions.
+where S = Σx and P_s is its probability under the tilt. s is chosen near the saddle point E_s[S] = N, where
+P_s(S = N) is large. P_s(S = N) is computed from characteristic functions if there are many cells, and by
+convolution if there are few. The *window* of a cell is the range of counts with non-negligible probability.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ from discreet.errors import TooLargeError
 
 Complex = npt.NDArray[np.complex128]
 Statistic = Callable[[FloatArray, IntArray], FloatArray]
-"""g(x, which): a function of the true count of the cells numbered ``which``."""
+"""g(x, which): a function of the true counts x of the cells with the indices ``which``."""
 
 Ratio = Callable[[FloatArray, FloatArray], FloatArray]
-"""f(x) − f(at), elementwise."""
+"""A function of (x, at) that returns f(x) − f(at), elementwise."""
 
 _ALL = slice(None)
 _GRADED_TAIL = TAIL + 20  # a distribution that is not log-concave may have its mass far from its largest term
@@ -48,7 +50,10 @@ _FEW_CELLS = 16  # up to this many cells are transformed at all frequencies at o
 
 
 def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return for distinct rows the first indices and frequencies, and for each row its distinct row."""
+    """Find the distinct rows of some columns, as ``numpy.unique`` does.
+
+    Returns the index of each distinct row's first occurrence, the inverse indices, and the frequencies.
+    """
     order = np.lexsort(columns)
     new = np.append(True, np.any([np.diff(column[order]) != 0 for column in columns], axis=0))
     inverse = np.empty(len(order), dtype=np.int64)
@@ -57,7 +62,7 @@ def distinct(*columns: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
-    """The largest term between two whole numbers, for concave f: follow f from ``start`` while it rises."""
+    """Return the whole number between ``start`` and ``end`` at which a concave f is largest, by bisection."""
     direction = np.sign(end - start)
     low, high = np.zeros(len(start)), np.abs(end - start)  # the answer is in [low, high]
     while np.any(low < high):
@@ -70,7 +75,10 @@ def climb(relative: Ratio, start: FloatArray, end: FloatArray) -> FloatArray:
 
 
 def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: FloatArray) -> FloatArray:
-    """A whole number towards ``end``, finite or not, beyond which f < f(start) + floor; or ``end``."""
+    """Return a whole number between ``start`` and ``end`` beyond which f < f(start) + floor; else ``end``.
+
+    It is found approximately, to a sixteenth of the distance; ``end`` may be infinite.
+    """
     direction = np.where(end >= start, 1.0, -1.0)
     most = np.abs(end - start)
     inside, step = np.zeros(len(start)), np.minimum(1.0, most)
@@ -92,7 +100,11 @@ def descend(relative: Ratio, start: FloatArray, floor: FloatArray | float, end: 
 
 @dataclass(frozen=True)
 class Cells:
-    """Distributions of true counts, and their published values, with one entry for each cell."""
+    """The posteriors P(x | z) ∝ P(x)·P(z | x) of the true counts of cells, each cell alone.
+
+    ``distribution`` is the prior P(x); ``z`` holds the noisy counts and ``scale`` the scales of the noise.
+    The terms of a cell are the products P(x)·P(z | x).
+    """
 
     distribution: CountDistribution
     noise: Noise
@@ -103,25 +115,25 @@ class Cells:
         return len(self.z)
 
     def _relative(self, x: FloatArray, at: FloatArray, which: IntArray | slice = _ALL) -> FloatArray:
-        """Return the log of the ratio of the terms at x and at another count."""
+        """Return the log-ratio of the terms at two counts, ``x`` and ``at``."""
         distribution = self.distribution if which is _ALL else self.distribution.at(which)  # type: ignore[arg-type]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             ratio = self.noise.relative(self.z[which], x, at, self.scale[which])
             return np.asarray(distribution.relative(x, at) + ratio)
 
     def terms(self, x: FloatArray, which: IntArray) -> FloatArray:
-        """Return log P(x)·P(z | x), less :attr:`height`."""
+        """Return log(P(x)·P(z | x)) − :attr:`height`."""
         return self._relative(x, self.top[which], which)
 
     @cached_property
     def height(self) -> FloatArray:
-        """log P(x)·P(z | x) at the top of each cell's window."""
+        """log(P(x)·P(z | x)) at x = :attr:`top`, for each cell."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return self.distribution.log_prob(self.top) + self.noise.log_prob(self.z, self.top, self.scale)
 
     @cached_property
     def top(self) -> FloatArray:
-        """The count with the largest term, or one near it."""
+        """The posterior mode of each cell's true count, or a count near it."""
         upper, zero = self.distribution.upper, np.zeros(len(self))
         peak = np.clip(self.noise.peak(self.z, self.scale), zero, upper)
         mode = np.clip(self.distribution.mode, zero, upper)
@@ -142,7 +154,7 @@ class Cells:
 
     @cached_property
     def _floor(self) -> FloatArray | float:
-        """Return how far below the largest log term other terms are still included."""
+        """Return the log-ratio to the largest term below which other terms are negligible."""
         if self.distribution.singularity is None:
             return -TAIL
         tail = np.where(self.distribution.singularity[0] < 1, _GRADED_TAIL, TAIL)
@@ -150,7 +162,7 @@ class Cells:
 
     @cached_property
     def first(self) -> FloatArray:
-        """The first count of each cell that matters."""
+        """The first count of each cell's window, approximately."""
         zero = np.zeros(len(self))
         low = descend(self._relative, self.top, self._floor, zero)
         if self.distribution.singularity is None:
@@ -161,7 +173,7 @@ class Cells:
 
     @cached_property
     def last(self) -> FloatArray:
-        """The last count of each cell that matters."""
+        """The last count of each cell's window, approximately."""
         return descend(self._relative, self.top, self._floor, self.distribution.upper)
 
     @property
@@ -171,7 +183,7 @@ class Cells:
 
     @cached_property
     def panels(self) -> Panels:
-        """The windows, cut at the breaks of the noise."""
+        """The panels that cover the windows; none contains a kink of the noise."""
         breaks, low, high = self.noise.breaks(self.z), self.first, self.last
         graded = self.distribution.singularity is not None
         if graded:
@@ -181,18 +193,18 @@ class Cells:
         return cut(list(edges), graded)
 
     def _evaluate(self, panels: Panels, around: FloatArray) -> Sums:
-        """The terms at the nodes of one block of panels."""
+        """Evaluate the terms at the nodes of some panels."""
         x = panels.nodes
         return Sums.of(panels, x, self.terms(x, panels.problem[:, None]), around)
 
     def all_terms(self, whole: bool) -> Sums:
-        """Return all terms, at the nodes of panels or at every whole number."""
+        """Return all terms in the windows, at the nodes of panels or (``whole``) at every count."""
         if not whole:
             return self._evaluate(self.panels, self.top)
         return self.between(self.first, self.last)
 
     def between(self, low: FloatArray, high: FloatArray) -> Sums:
-        """The terms at every whole number between two for each cell."""
+        """Return the terms at every whole number from ``low`` to ``high`` of each cell."""
         if (size := float((high - low + 1).sum())) > _MOST_LISTED_COUNTS:
             raise TooLargeError(
                 f"the noise spreads {len(self)} different counts over {size:.3g} possible values, more than "
@@ -201,7 +213,7 @@ class Cells:
         return self._evaluate(cut([low, high + 1], whole=True), self.top)
 
     def blocks(self) -> Iterator[tuple[slice, Sums]]:
-        """The sums, a bounded number of cells at a time."""
+        """Yield the sums of the cells in blocks, to bound memory."""
         for problems, block in self.panels.blocks():
             yield problems, self._evaluate(block, self.top[problems])
 
@@ -221,9 +233,10 @@ class Cells:
         return result
 
     def cumulants(self, orders: int, near: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """log P(z), and the cumulants of the true count given z of orders 1, 2, …, shape (orders, cells).
+        """Return log P(z), and the cumulants of x given z of orders 1, 2, …, shape (orders, cells).
 
-        ``near + rest`` is subtracted from the first: a whole number, and the remainder of the prior mean.
+        The prior mean is subtracted from the first cumulant. It is given as a whole number ``near`` and a
+        remainder ``rest``, so that large counts lose no digits.
         """
         log_prob, cumulants = self.height.copy(), np.empty((orders, len(self)))
         for rows, sums in self.blocks():
@@ -239,12 +252,12 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class SumOfCells:
-    """Rows of ``width`` independent cells, of which the i-th occurs ``times[i]`` times: the distribution of
-    their sum.
+    """The distribution of the sum S of independent cells, for several rows of ``width`` cells each.
 
-    Found from the characteristic functions of the cells at frequencies 2πj/M, so that P(S ≡ v mod M) comes
-    out; M is such that Chernoff's bound leaves less than e^{−45} of the mass at a distance of M from v. The
-    product of the characteristic functions is followed until it stays below 1e-18.
+    In each row the i-th cell occurs ``times[i]`` times. P(S ≡ v mod M) is computed from the characteristic
+    functions of the cells at the frequencies 2πj/M. M is so large that by Chernoff's bound less than e^{−45}
+    of the probability lies M or more away from v. Frequencies are added until the product of the
+    characteristic functions stays below 1e-18.
     """
 
     sums: Sums
@@ -263,7 +276,7 @@ class SumOfCells:
 
     @cached_property
     def around(self) -> FloatArray:
-        """The whole number about which the moments of each row's sum are taken."""
+        """The origin of the moments of each row's sum, a whole number."""
         return self.by_row(self.sums.around)
 
     @cached_property
@@ -271,8 +284,10 @@ class SumOfCells:
         return self.by_row(self.sums.variance)
 
     def period(self, off: FloatArray) -> IntArray:
-        """Return an odd period M such that no mass lies at a distance of M from values ``off`` from the
-        mean."""
+        """Return an odd M, for each row, for values at a distance of up to ``off`` from the mean of the sum.
+
+        The probability that the sum is M or more away from such a value is negligible.
+        """
         sums, deviation = self.sums, np.sqrt(self.variance)
         needed = np.full(len(self), 3.0)
         x = sums.away - sums.offset[sums.local][:, None]
@@ -287,9 +302,10 @@ class SumOfCells:
         return 2 * np.ceil((needed + off) / 2).astype(np.int64) + 1
 
     def waves(self, period: IntArray) -> Iterator[tuple[Complex, npt.NDArray[np.bool_], Complex]]:
-        """For t = 2πj/M, j = 1, 2, …: weight·e^{it(x − around)} at the nodes, and its sum in every cell.
+        """Yield, for each frequency t = 2πj/M, j = 1, 2, …, a tuple of three arrays.
 
-        Between them the weight of each row: 1, or 0 where its M has no such j or its sum has converged.
+        They are weight·e^{it(x − around)} at the nodes; for each row, whether this j is still needed (False
+        beyond the row's M, or once its sum has converged); and the sums of the first array over each cell.
         """
         sums = self.sums
         turn = np.exp(1j * np.repeat(2 * math.pi / period, self.width)[sums.local][:, None] * sums.away)
@@ -308,7 +324,7 @@ class SumOfCells:
                 return
 
     def product(self, transforms: Complex) -> Complex:
-        """The characteristic function of the sum."""
+        """Return the characteristic function of each row's sum, from those of the cells."""
         return np.asarray(self._powers(transforms).prod(axis=1))
 
     def _powers(self, transforms: Complex) -> Complex:
@@ -319,7 +335,10 @@ class SumOfCells:
         return bool(np.all(self.times == 1))
 
     def others(self, transforms: Complex) -> Complex:
-        """The characteristic function of the sum without one cell of each kind, without a division."""
+        """Return, for each cell, the characteristic function of the sum without one copy of that cell.
+
+        It is computed without a division, from products of the cells before and after.
+        """
         powers = self._powers(transforms)
         result = np.ones_like(transforms) if self._single else transforms ** (self.times - 1)
         result[:, 1:] *= np.cumprod(powers[:, :-1], axis=1)
@@ -327,9 +346,9 @@ class SumOfCells:
         return result
 
     def transform(self, period: int) -> Complex:
-        """The means e^{it(x − around)} of the cells of one row at t = 2πj/M, shape (j, cells).
+        """Return E[e^{it(x − around)}] for the cells of one row at t = 2πj/M, shape (number of j, cells).
 
-        With few cells many j matter, and then every whole number must be a node.
+        If there are few cells, many j are needed, and every whole number must be a node.
         """
         if self.width > _FEW_CELLS or self.width * period > _MOST_FOLDED_COUNTS:
             return np.array([transforms[0] for _, _, transforms in self.waves(np.array([period]))])
@@ -338,7 +357,10 @@ class SumOfCells:
         return np.fft.rfft(folded.reshape(self.width, period), axis=1).conj().T[1:]
 
     def small_sums_of_others(self, number: int) -> FloatArray:
-        """Return P(S without one cell of a kind = j) for j < number, shape (width, number); of one row."""
+        """Return, for each cell of one row, P(sum of all other cells = j), shape (width, number).
+
+        j = 0, …, number − 1, and only one copy of the cell is left out.
+        """
         mean = self.around + self.by_row(self.sums.offset)
         period = int(self.period(np.abs(mean) + number)[0])
         others = self.others(self.transform(period))
@@ -350,9 +372,10 @@ class SumOfCells:
 
 @dataclass(frozen=True, eq=False)
 class Constrained:
-    """Rows of cells, such as one row for each draw of parameters, whose true counts sum to ``total``.
+    """Posteriors of the true counts of cells whose sum is ``total``, for several rows of cells.
 
-    With ``whole`` every whole number of the windows is listed, as :meth:`distributions` needs it.
+    There may be a row for each draw of parameters. The i-th cell of a row occurs ``times[i]`` times. With
+    ``whole`` all counts of the windows are listed; :meth:`distributions` needs this.
     """
 
     cells: Cells
@@ -365,8 +388,10 @@ class Constrained:
 
     @cached_property
     def _saddle(self) -> tuple[Cells, FloatArray, SumOfCells]:
-        """Tilted cells, Σ log Aᵢ(s) − sN, and their sums, whose mean is within a tenth of a standard
-        deviation of N."""
+        """The tilted cells, Σ log Aᵢ(s) − sN for each row, and the sums of the cells.
+
+        The tilt s makes the mean of each sum equal to N to within a tenth of its standard deviation.
+        """
         rows, width = len(self), len(self.times)
         cells, constant, cut_at = self.cells, np.zeros(len(self.cells)), np.zeros(rows)
         listed = cells.all_terms(self.whole)
@@ -404,11 +429,11 @@ class Constrained:
 
     @cached_property
     def _convolve(self) -> list[Separable] | None:
-        """Compute each row by convolutions, where wide panels do not resolve the frequencies that matter.
+        """The exact distribution of each row, by convolution; None where panels are accurate enough.
 
-        A cell's characteristic function falls like 1/t² behind the kink of its noise, so the product of few
-        cells carries weight at high frequencies: then every cell is listed at all whole numbers. With a dozen
-        cells of like spread panels resolve what matters.
+        Laplace noise has a kink, so the characteristic function of a cell falls only like 1/t². The product
+        of a few such functions is not negligible at high frequencies, which wide panels do not resolve. Then
+        all counts are listed and convolved. For a dozen cells of similar spread, panels suffice.
         """
         cells, _, sums = self._saddle
         variance = sums.sums.variance.reshape(len(self), -1)
@@ -430,7 +455,7 @@ class Constrained:
 
     @property
     def _separable(self) -> list[Separable]:
-        """The tilted cells of each row, under the constraint."""
+        """The joint distribution of each row's true counts given their total."""
         listed, width = self.whole_terms, len(self.times)
         windows = [
             Window(int(low), distribution)
@@ -444,7 +469,7 @@ class Constrained:
         return result
 
     def log_prob(self) -> FloatArray:
-        """Return for each row the log of the sum over all true counts with this total."""
+        """Return log Σ_{Σx = N} Πᵢ P(xᵢ)P(zᵢ | xᵢ) for each row."""
         _, log_scale, sums = self._saddle
         if self._convolve is not None:
             return np.asarray(log_scale + [distribution.log_normaliser for distribution in self._convolve])
@@ -491,7 +516,10 @@ class Constrained:
         return result
 
     def distributions(self) -> list[tuple[int, FloatArray]]:
-        """For each cell of one row (start, p): P(xᵢ = start + j | z, Σx = N) = p[j]; ``whole``."""
+        """Return (start, p) for each cell of a single row: P(xᵢ = start + j | z, Σx = N) = p[j].
+
+        Needs ``whole``.
+        """
         if self._convolve is not None:
             marginals = self._convolve[0].marginals()
             return [marginals[int(first)] for first in np.cumsum(self.times) - self.times]
@@ -502,22 +530,25 @@ class Constrained:
         ]
 
     def draw(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """``size`` vectors of true counts for each row, shape (rows, size, cells)."""
+        """Draw ``size`` vectors of true counts for each row, shape (rows, size, cells)."""
         return np.stack([distribution.sample(size, rng) for distribution in self._separable])
 
 
 class GivenTotal:
-    """π(x | z) ∝ DirMult(x; α, n)·P(z | x). Levels with the same value and prior are computed once."""
+    """The posterior of the true counts x of all levels when their total n is public.
+
+    π(x | z) ∝ DirMult(x; α, n)·P(z | x). Levels with the same noisy count, scale and prior are computed once.
+    """
 
     def __init__(self, values: Sequence[float] | FloatArray, noise: Noise, prior: Sequence[float], n: int):
         self._values, self._noise = values, noise
         z, alpha = np.asarray(values, dtype=np.float64), np.asarray(prior, dtype=np.float64)
         scale = noise.scales(len(z))
         first, self.inverse, times = distinct(z, scale, alpha)
-        """``inverse`` says which of the distinct levels each level is."""
+        """For each level, the index of its distinct level (same noisy count, scale and prior)."""
         self.n, self.strength = n, math.fsum(alpha)
         self.prior = alpha[first]
-        """Of each distinct level."""
+        """The prior parameter of each distinct level."""
         cells = Cells(RisingDistribution.of(alpha[first], n), noise, z[first], scale[first])
         self._distribution = Constrained(cells, times, n, whole=True)
 
@@ -530,7 +561,7 @@ class GivenTotal:
         return GivenTotal(self._values, self._noise, self.prior[self.inverse].tolist(), n)
 
     def check(self) -> None:
-        """Raise TooLargeError where too many counts are possible."""
+        """Raise ``TooLargeError`` if too many true counts are possible."""
         self._distribution.check()
 
     @cached_property
@@ -541,16 +572,16 @@ class GivenTotal:
 
     @property
     def nodes(self) -> list[tuple[float, GivenTotal]]:
-        """Return itself, as a mixture with one component."""
+        """This distribution as a mixture with one component, of weight 1."""
         return [(1.0, self)]
 
     @cached_property
     def distinct_marginals(self) -> list[tuple[int, FloatArray]]:
-        """Return (start, p) for each distinct level, with p[j] = P(xᵢ = start + j | z)."""
+        """(start, p) for each distinct level, with p[j] = P(xᵢ = start + j | z)."""
         return self._distribution.distributions()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
-        """Return (start, p) for each level, as :meth:`distinct_marginals` does for distinct ones."""
+        """Return (start, p) for each level, with p[j] = P(xᵢ = start + j | z)."""
         return [self.distinct_marginals[i] for i in self.inverse]
 
     def medians(self) -> FloatArray:

@@ -1,12 +1,11 @@
-"""Separable distributions over compositions: Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {b ≥ 0, Σb = total}.
+"""Distributions of count vectors with a given total: Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {b ≥ 0, Σb = total}.
 
-The normaliser, the marginals and draws come from convolving the k weight vectors. The weights are first
-tilted, Wᵢ(b) e^{θb}, which changes nothing under the constraint, with θ chosen such that the unconstrained
-mean is the total; entries that carry less than a stated share of the tilted mass are dropped, and the bound
+The normalising constant, the marginals and draws come from convolving the k weight vectors. The weights are
+first tilted to Wᵢ(b) e^{θb}, which does not change Q, with θ such that the mean without the constraint is the
+total. Entries with a negligible share of the tilted probability are dropped. The property ``truncation``
+bounds the effect:
 
-    total variation error ≤ 2 · Σᵢ (dropped tilted mass of i) / P_θ(Σ = total)
-
-is kept as ``truncation``: drop the constraint to bound the lost mass, divide by the mass that remains.
+    total variation error ≤ 2 · Σᵢ (dropped tilted probability of i) / P_θ(Σb = total).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def number_of_compositions(n: int, k: int) -> int:
 
 
 def compositions(n: int, k: int) -> IntArray:
-    """All k-tuples of non-negative integers that sum to n, in lexicographic order, shape (R, k)."""
+    """Return all k-tuples of non-negative integers that sum to n, in lexicographic order, one row each."""
     rows = np.zeros((1, 0), dtype=np.int64)
     left = np.array([n], dtype=np.int64)
     for _ in range(k - 1):
@@ -47,7 +46,7 @@ def compositions(n: int, k: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Window:
-    """Probabilities (or convolutions of them) on {low, …, low + len − 1}; zero elsewhere."""
+    """A function of integers: ``mass[j]`` at ``low`` + j, and 0 elsewhere; mostly probabilities."""
 
     low: int
     mass: FloatArray
@@ -69,11 +68,11 @@ class Window:
 
 @dataclass(frozen=True)
 class Separable:
-    """Q(b) ∝ Πᵢ Wᵢ(bᵢ) with bᵢ = offsetᵢ + j, Wᵢ given by log-weights over j = 0, 1, …; build with ``of``."""
+    """The distribution Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {Σb = total}; build it with :meth:`of`."""
 
     offsets: tuple[int, ...]
     total: int
-    """The constraint after the offsets: Σ j = total."""
+    """The required sum, after the offsets are subtracted: Σᵢ (bᵢ − offsetᵢ) = total."""
     tilted: tuple[Window, ...]
     dropped: float
     log_scale: float
@@ -82,7 +81,10 @@ class Separable:
     def of(
         cls, log_weights: Sequence[FloatArray], total: int, offsets: Sequence[int] | None = None
     ) -> Separable:
-        """Build the distribution from log-weights, also −∞; ``offsets`` may be Python ints of any size."""
+        """Build the distribution from log Wᵢ(offsetᵢ + j), j = 0, 1, …, for each coordinate i.
+
+        Log-weights may be −∞, and offsets may be integers of any size.
+        """
         starts = tuple(int(offset) for offset in (offsets or [0] * len(log_weights)))
         left = int(total) - sum(starts)
         arrays = [np.asarray(weights, dtype=np.float64)[: max(left, 0) + 1] for weights in log_weights]
@@ -121,8 +123,11 @@ class Separable:
         return len(self.tilted)
 
     def _suffixes(self, order: Sequence[int], last: int) -> list[Window]:
-        """The distributions of the sums of the last, the last but one, …, coordinates in that order, longest
-        first."""
+        """Return the distributions of partial sums of the last coordinates in this order.
+
+        The first is the sum of the last ``last`` coordinates, the next of one fewer, and so on; the final one
+        is the empty sum, which is 0.
+        """
         tables = [Window(0, np.ones(1))]
         low, high = (sum(getattr(w, end) for w in self.tilted) for end in ("low", "high"))
         after_low = after_high = 0
@@ -136,8 +141,7 @@ class Separable:
 
     @cached_property
     def _suffix(self) -> list[Window]:
-        """_suffix[i]: distribution of the sum of coordinates i, …, k − 1; _suffix[k] is the point mass at
-        0."""
+        """For each i = 0, …, k, the distribution of the sum of the coordinates i, …, k − 1."""
         return self._suffixes(range(self.k), self.k)
 
     @cached_property
@@ -151,11 +155,11 @@ class Separable:
 
     @property
     def truncation(self) -> float:
-        """Bound on the total variation distance to the distribution without dropped entries."""
+        """A bound on the total variation distance to the distribution without dropped entries."""
         return 2 * self.dropped / self._hit
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
-        """For each coordinate (start, p): P(bᵢ = start + j) = p[j]."""
+        """Return (start, p) for each coordinate, with P(bᵢ = start + j) = p[j]."""
         result = []
         before = Window(0, np.ones(1))
         for i, window in enumerate(self.tilted):
@@ -171,10 +175,10 @@ class Separable:
         return [start + float(p @ np.arange(len(p))) for start, p in self.marginals()]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
-        """``size`` draws, shape (size, k), by floats from a seeded generator: for planning, not private.
+        """Draw vectors in floating point, shape (size, k): for planning, not private.
 
-        All but the last coordinates are drawn from their tilted distributions and kept with probability ∝
-        P(the last ones make up the rest); the last are then drawn given their sum, one after the other.
+        All but the last few coordinates are drawn from their tilted distributions and accepted with a
+        probability ∝ P(the last few sum to the remainder). The last few are then drawn given their sum.
         """
         order, suffix = list(range(self.k)), self._suffix if self.k <= _COORDINATES_GIVEN_SUM else None
         if suffix is None:
@@ -223,7 +227,7 @@ def _convolve(a: Window, b: Window) -> Window:
 
 
 def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
-    """Return θ at which independent bᵢ ∝ Wᵢ e^{θb} have approximately the mean sum ``total``."""
+    """Return θ such that the sum of independent bᵢ with weights Wᵢ(b)e^{θb} has a mean near ``total``."""
     saddle = Saddle(1, 0.25)
     while True:
         mean, variance = -float(total), 0.0
@@ -240,9 +244,10 @@ def _saddle_point(arrays: Sequence[FloatArray], total: int) -> float:
 
 
 class Saddle:
-    """Search for tilts ``s`` at which means, which increase with s, are near 0; it ends where |s| > 700.
+    """A search for tilts ``s`` at which means, which increase with s, are near 0.
 
-    Newton's method inside a bracket, until every mean is within a ``share`` of its standard deviation.
+    It uses Newton's method inside a bracket, until every mean is within ``share`` standard deviations of 0 or
+    |s| > 700.
     """
 
     def __init__(self, size: int, share: float) -> None:
@@ -250,7 +255,7 @@ class Saddle:
         self._low, self._high = np.full(size, -np.inf), np.full(size, np.inf)
 
     def improve(self, mean: FloatArray, variance: FloatArray) -> bool:
-        """Move ``s``, given the means and variances (their slopes) there; False where it is good enough."""
+        """Update ``s``, given the means there and their slopes, the variances; return False when finished."""
         s = self.s
         missed = np.abs(mean) > self._share * np.sqrt(variance) + 1e-9
         self._left -= 1

@@ -1,9 +1,8 @@
-"""Distributions of one true count, at whole numbers and between them: PoissonCells, Binomial, negative
-binomial.
+"""Distributions of a true count: Poisson, binomial and negative binomial, also for real x.
 
-Written as deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, −D(x, λ) − s(x) none.
-``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``. Where P(x) itself is tiny, ratios
-P(x)/P(at) keep the digits that its logarithm lacks.
+Log-probabilities are written with deviances (Loader 2000): x log λ − λ − log x! loses nine digits at 10⁹, but
+−D(x, λ) − s(x) none, with ``s(x) = log Γ(x+1) − x log x + x`` and ``D(x, m) = x log(x/m) + m − x``. Ratios
+P(x)/P(at) are computed directly, because where P is tiny a difference of logarithms loses digits.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from discreet._numerics.log_gamma import log_factorial_excess
 from discreet._typing import FloatArray, IntArray
 
 _LARGEST_DIRECT_COUNT = 1e4
-"""Up to this count differences of log-Gamma functions lose at most 11 digits."""
+"""Up to this count, a difference of log-Gamma functions loses at most 11 digits."""
 _LARGEST_DIRECT_FACTORIAL = 300.0
-"""Up to this count differences of log-factorials lose at most 12 digits."""
+"""Up to this count, a difference of log-factorials loses at most 12 digits."""
 
 
 def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
-    """x log(x/mean) + mean − x, without cancellation where x is near the mean."""
+    """Return x log(x/mean) + mean − x, without cancellation where x is near the mean."""
     gap = x - mean
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = gap / mean
@@ -34,7 +33,10 @@ def deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 def log_factorial_ratio(x: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(f, m) with log Γ(x+1)/Γ(at+1) = f + (x − at)·m: the large part is m = log at, left to the caller."""
+    """Return (f, m) with log(Γ(x+1)/Γ(at+1)) = f + (x − at)·m, where m = log(at).
+
+    The large part (x − at)·m is not added, so that the caller can cancel it first.
+    """
     if max(x.max(initial=0.0), at.max(initial=0.0)) < _LARGEST_DIRECT_FACTORIAL:
         from scipy.special import gammaln
 
@@ -52,14 +54,14 @@ def _log_rising(a: FloatArray, x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CountDistribution(ABC):
-    """P(x) or a weight W(x) for each of many cells; the fields are arrays with one entry a cell."""
+    """Probabilities or unnormalised weights P(x) of the count of each cell; fields have an entry per cell."""
 
     @abstractmethod
     def log_prob(self, x: FloatArray) -> FloatArray: ...
 
     @abstractmethod
     def relative(self, x: FloatArray, at: FloatArray) -> FloatArray:
-        """Return log P(x)/P(at), to many digits of the ratio."""
+        """Return log(P(x)/P(at)), accurate even where P is tiny."""
 
     @property
     @abstractmethod
@@ -73,15 +75,18 @@ class CountDistribution(ABC):
 
     @property
     def singularity(self) -> tuple[FloatArray, FloatArray] | None:
-        """(a, log q) where P(x) ∝ Γ(a+x)/x!·qˣ: log P has a singularity next to 0 that wide panels miss."""
+        """(a, log q) if P(x) ∝ Γ(a+x)/x!·qˣ, otherwise None.
+
+        Such a log P has a singularity just below 0, which wide panels would not resolve.
+        """
         return None
 
     @abstractmethod
     def tilt(self, s: FloatArray, limit: float) -> tuple[CountDistribution, FloatArray]:
-        """Return (L, c) with P(x)e^{sx} = e^c L(x) for x up to ``limit`` at least."""
+        """Return the tilted distribution L, and c, with P(x)e^{sx} = e^c L(x) for all x ≤ ``limit``."""
 
     def at(self, which: IntArray) -> Self:
-        """The distributions of the cells numbered ``which``."""
+        """Return the distributions of the cells with the indices ``which``."""
         return replace(self, **{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
@@ -109,7 +114,7 @@ class BinomialDistribution(CountDistribution):
     size: FloatArray
     prob: FloatArray
     complement: FloatArray
-    """1 − prob, given apart so that it is exact where prob is near 1."""
+    """1 − prob, stored separately so that it keeps its digits where prob is near 1."""
 
     def log_prob(self, x: FloatArray) -> FloatArray:
         n, rest = np.broadcast_to(self.size, x.shape), self.size - x
@@ -143,9 +148,10 @@ class BinomialDistribution(CountDistribution):
 
 @dataclass(frozen=True)
 class RisingDistribution(CountDistribution):
-    """The weight e^c·Γ(a+x)/(Γ(a)x!)·e^{x log q} on 0, …, limit; q may be 1 and more where noise bounds it.
+    """The weight e^c·Γ(a+x)/(Γ(a)x!)·qˣ on 0, …, limit.
 
-    The cells of a Dirichlet-multinomial are these given their total; a negative binomial is normalised.
+    q may be 1 or more where the noise keeps the sum over x finite. Such cells given their total are
+    Dirichlet-multinomial; the negative binomial is the normalised case.
     """
 
     a: FloatArray
@@ -155,7 +161,7 @@ class RisingDistribution(CountDistribution):
 
     @classmethod
     def of(cls, a: FloatArray, limit: float) -> RisingDistribution:
-        """Return the weights Γ(a+x)/(Γ(a)x!) for x up to a limit."""
+        """Return the weights Γ(a+x)/(Γ(a)x!) for 0 ≤ x ≤ limit."""
         zero = np.zeros_like(a)
         return cls(a, zero, np.full_like(a, limit), zero)
 

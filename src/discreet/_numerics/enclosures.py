@@ -1,8 +1,8 @@
-"""Rigorous numbers: enclosures by ball arithmetic (Arb, through python-flint), rounded to the safe side.
+"""Rigorous bounds on numbers by ball arithmetic (Arb, through python-flint).
 
-A function written with the balls of :func:`ball` returns a ball that contains the true value whatever the
-rounding on the way. :func:`enclose` increases the precision until the ball is narrow enough; callers use the
-end that overstates a privacy loss.
+A ball is an interval that contains the true value. A function of balls returns a ball that contains the true
+result, whatever the rounding errors. :func:`enclose` increases the precision until the ball is narrow enough.
+Callers then take the end of the ball that overstates a privacy loss.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ def ball(value: Fraction | float) -> Ball:
 
 
 def enclose(compute: Callable[[], Ball], relative: float = 1e-12, absolute: float = 0.0) -> Ball:
-    """Return the value of ``compute`` in a ball of this relative (or absolute) radius.
+    """Compute a ball of at most this relative or absolute radius, with as many bits as that takes.
 
-    Bits are added until the ball is that narrow. A value that cannot be told from zero with the most bits is
-    returned as a ball around zero.
+    If even the highest precision cannot distinguish the value from zero, the ball contains zero.
     """
     from flint import ctx
 
@@ -57,7 +56,7 @@ def above(value: Ball) -> float:
 
 
 def round_up(value: float, bits: int = 40) -> Fraction:
-    """A rational with a short denominator that is at least ``value`` ≥ 0, within a factor 1 + 2^(1−bits)."""
+    """Return a rational number of few bits between ``value`` ≥ 0 and ``value``·(1 + 2^(1−bits))."""
     if value == 0:
         return Fraction(0)
     mantissa, exponent = math.frexp(value)
@@ -65,13 +64,13 @@ def round_up(value: float, bits: int = 40) -> Fraction:
 
 
 def up(value: Fraction) -> float:
-    """The smallest double that is at least the rational."""
+    """Return the smallest double that is at least ``value``."""
     nearest = _nearest(value)
     return nearest if nearest == math.inf or Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def down(value: Fraction) -> float:
-    """The largest double that is at most the rational."""
+    """Return the largest double that is at most ``value``."""
     nearest = _nearest(value)
     if nearest == math.inf:
         return math.nextafter(math.inf, 0.0)

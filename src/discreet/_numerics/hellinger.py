@@ -16,7 +16,7 @@ from discreet.errors import InvalidInputError
 
 
 def from_gap(gap: npt.ArrayLike) -> FloatArray:
-    """H = √(1 − e^{−F}), which keeps all digits of a small F; rounding below zero counts as zero."""
+    """Return H = √(1 − e^{−F}), accurate for small F; a negative F, from rounding, counts as 0."""
     return np.asarray(np.sqrt(-np.expm1(-np.maximum(gap, 0.0))), dtype=np.float64)
 
 
@@ -53,7 +53,10 @@ def hellinger(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray | float:
 
 
 def gap_table(a: float, n: int) -> FloatArray:
-    """f(a + c, a + b) for all counts c, b ≤ n: ``log_gamma_gap`` with what depends on c + b looked up."""
+    """Return f(a + c, a + b) for all counts 0 ≤ c, b ≤ n, shape (n + 1, n + 1).
+
+    This equals ``log_gamma_gap``, but is faster: parts that depend on c + b alone come from a table.
+    """
     counts = np.arange(n + 1, dtype=np.float64)
     table = np.empty((n + 1, n + 1))
     edge = min(n + 1, 10)  # where the arguments may be small
@@ -83,9 +86,10 @@ def gap_table(a: float, n: int) -> FloatArray:
 def candidate_distances(
     prior: tuple[float, ...], rows: IntArray, sources: IntArray | None = None
 ) -> FloatArray:
-    """Hellinger distances from the posteriors of ``sources`` (all ``rows`` if None) to those of ``rows``.
+    """Return the Hellinger distances from the posteriors of ``sources`` to those of ``rows``.
 
-    Both hold vectors of counts, which may have different totals.
+    Both arrays contain vectors of counts, one row each, whose totals may differ. ``sources`` defaults to
+    ``rows``.
     """
     sources = rows if sources is None else sources
     distance: FloatArray = np.zeros((len(sources), len(rows)))
@@ -110,9 +114,11 @@ def candidate_distances(
 
 
 class PairWindow:
-    """Distances between the posteriors of (first + i, n − first − i), i = 0, …, size − 1: two lookups each.
+    """Hellinger distances between posteriors of two levels, for first counts from ``first`` on.
 
-    The gap is the sum of the two levels', each ½(g(i) + g(j)) − g((i+j)/2) for a function g of half steps.
+    Calling it with i and j, both in 0, …, size − 1, gives the distance between the posteriors of the counts
+    (first + i, n − first − i) and (first + j, n − first − j). The gap F is ½(g(i) + g(j)) − g((i+j)/2) for a
+    function g that is tabulated at multiples of ½.
     """
 
     def __init__(self, prior: tuple[float, ...], n: int, first: int, size: int) -> None:

@@ -14,7 +14,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def _log_one_minus_square(a: FloatArray, b: FloatArray, y: FloatArray) -> FloatArray:
-    """ln(1 − y²) = ln(ab/m²) for y = (a−b)/2m: from y while it is small, from the factors when near 1."""
+    """Return ln(1 − y²) = ln(ab/m²), m = (a+b)/2, y = (a−b)/2m: from y if it is small, else from a and b."""
     far = np.abs(y) >= 0.5
     value = np.asarray(np.log1p(-np.where(far, 0.0, y * y)))
     middle = 0.5 * (a[far] + b[far])
@@ -23,7 +23,7 @@ def _log_one_minus_square(a: FloatArray, b: FloatArray, y: FloatArray) -> FloatA
 
 
 def log_rising(a: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
-    """lnΓ(a + x) − lnΓ(1 + x), the log-weight of a Dirichlet-multinomial count, stable for large x."""
+    """Return lnΓ(a + x) − lnΓ(1 + x), the log-weight of a Dirichlet-multinomial count, stable for large x."""
     t = np.asarray(x, dtype=np.float64) + 1.0
     d = np.asarray(a, dtype=np.float64) - 1.0
     leading = (t + d - 0.5) * np.log1p(d / t) + d * np.log(t) - d
@@ -37,9 +37,9 @@ def log_predictive(prior: Sequence[float], rows: IntArray) -> FloatArray:
 
 
 def reduced_log_gamma(start: float, u: FloatArray) -> FloatArray:
-    """lnΓ(start + u) less an affine function of u, without cancellation for large start.
+    """Return lnΓ(start + u) minus an affine function of u, without cancellation for large ``start``.
 
-    Affine parts cancel in ½(g(u) + g(v)) − g((u+v)/2), the only way in which this is used.
+    Callers only use g(u) in ½(g(u) + g(v)) − g((u+v)/2), where affine functions cancel.
     """
     centre = start + 0.5 * float(u[-1])
     y = (u - 0.5 * float(u[-1])) / centre
@@ -71,7 +71,7 @@ def stirling_remainder(t: npt.ArrayLike) -> FloatArray:
 
 
 def log_factorial_excess(x: FloatArray) -> FloatArray:
-    """Return log Γ(x+1) − x log x + x for x ≥ 0, which is small and smooth where the terms are huge."""
+    """Return log Γ(x+1) − x log x + x for x ≥ 0, without cancellation for large x."""
     from scipy.special import gammaln, xlogy
 
     large = np.maximum(x, 10.0)
@@ -84,7 +84,7 @@ def log_factorial_excess(x: FloatArray) -> FloatArray:
 
 
 def log_gamma_step(a: npt.ArrayLike, r: npt.ArrayLike) -> FloatArray:
-    """lnΓ(a + r) − lnΓ(a) for a, r > 0, elementwise, where the two logarithms would cancel for a large a."""
+    """Return lnΓ(a + r) − lnΓ(a) for a, r > 0, elementwise, without cancellation for large a."""
     a, r = np.asarray(a, dtype=np.float64), np.asarray(r, dtype=np.float64)
     remainders = stirling_remainder(a + r) - stirling_remainder(a)
     return np.asarray((a - 0.5) * np.log1p(r / a) + r * np.log(a + r) - r + remainders, dtype=np.float64)
@@ -104,8 +104,8 @@ def entropy_curve(y: FloatArray) -> FloatArray:
 def log_gamma_gap(a: npt.ArrayLike, b: npt.ArrayLike, difference: npt.ArrayLike | None = None) -> FloatArray:
     """Return f(a, b) = ½(lnΓ(a) + lnΓ(b)) − lnΓ((a+b)/2), elementwise.
 
-    The relative error is below 2⁻⁴⁵ for a and b from 10⁻³ to 10³⁰ that differ by 1 or more, as counts do. For
-    closer ones the absolute error of the Stirling remainders is left, about 2⁻⁵⁶/m; beyond 10³⁰ the error
+    The relative error is below 2⁻⁴⁵ for a and b from 10⁻³ to 10³⁰ that differ by 1 or more, as counts do. If
+    they are closer, the absolute error is about 2⁻⁵⁶/m, from the Stirling remainders. Beyond 10³⁰ the error
     grows with ln(a/b).
 
     With m = (a+b)/2 and y = (a−b)/(a+b) the leading terms of Stirling's formula cancel analytically:

@@ -21,13 +21,15 @@ def largest_change(pairs: IntArray, values: FloatArray) -> float:
 
 
 def fits(k: int, candidates: int) -> bool:
-    """Whether all (dataset, neighbour, outcome) triples of that many candidates can be enumerated."""
+    """Return whether all triples (dataset, neighbour, outcome) can be enumerated for so many candidates."""
     return candidates <= 5_001 if k == 2 else candidates**2 * k * (k - 1) <= MAX_TRIPLES
 
 
 def neighbouring_rows(rows: IntArray) -> IntArray:
-    """Index pairs (x, y), x < y, of compositions that differ by moving one record; rows are in lexicographic
-    order, as :func:`discreet._numerics.count_vectors.compositions` gives them."""
+    """Return the index pairs (x, y), x < y, of count vectors that differ by moving one record.
+
+    ``rows`` must be in lexicographic order, as from :func:`discreet._numerics.count_vectors.compositions`.
+    """
     n, k = int(rows[0].sum()), rows.shape[1]
     ways = np.array([[math.comb(m + later, later) for m in range(n + 1)] for later in range(k - 1, 0, -1)])
     pairs = []
@@ -51,7 +53,7 @@ def log_normalisers(log_weights: FloatArray) -> FloatArray:
 
 
 def exponential_distributions(distance: FloatArray, rates: FloatArray) -> FloatArray:
-    """Return log P(b|x) = −rate(x)·H(x, b) less its normaliser, a row for each x; overwrites ``distance``."""
+    """Return log P(b|x) for P(b|x) ∝ exp(−rate(x)·H(x, b)), a row for each x; overwrites ``distance``."""
     distance *= -rates[:, None]
     for part in np.array_split(distance, max(1, distance.size >> 19)):
         part -= log_normalisers(part)[:, None]
@@ -59,9 +61,10 @@ def exponential_distributions(distance: FloatArray, rates: FloatArray) -> FloatA
 
 
 class ExponentialDistributions:
-    """P(b|x) ∝ exp(−strength·sharpness(x)·distance(x, b)) for all datasets x and candidates b at once.
+    """Output distributions P(b|x) ∝ exp(−strength·sharpness(x)·distance(x, b)) of all datasets x.
 
-    ``pairs`` holds the indices of neighbours; ``distance`` is overwritten.
+    b runs over all candidates. ``pairs`` holds the indices of neighbouring datasets; ``distance`` is
+    overwritten.
     """
 
     def __init__(self, pairs: IntArray, distance: FloatArray, sharpness: FloatArray) -> None:
@@ -90,7 +93,7 @@ class ExponentialDistributions:
         return worst
 
     def worst_delta(self, strength: float, epsilon: float) -> float:
-        """Return max Σ_b (P(b|x) − e^ε P(b|x'))₊ over neighbours, both ways."""
+        """Return max Σ_b (P(b|x) − e^ε P(b|x'))₊ over all neighbours x and x', in both orders."""
         size = self._log_normalisers(strength)
         factor = math.exp(epsilon)
         worst = 0.0
@@ -107,7 +110,7 @@ class ExponentialDistributions:
 
 
 class HellingerDistributions(ExponentialDistributions):
-    """Output distributions of the exponential mechanism of the Hellinger distance."""
+    """Output distributions of the exponential mechanism whose score is the Hellinger distance."""
 
     def __init__(self, prior: tuple[float, ...], rows: IntArray, sharpness: FloatArray) -> None:
         super().__init__(neighbouring_rows(rows), candidate_distances(prior, rows), sharpness)

@@ -1,8 +1,8 @@
 """Distributions of a published value given the true count: noise, and clamping or suppression afterwards.
 
-Every noise is written as log P(z | x) for real x between whole numbers too, smooth except at the listed
-breaks, so that sums over x can be taken by panels. ``scale`` is one number or one for each cell, and each
-class says what it means: the scale b of Laplace-like noise (b = sensitivity/ε), the σ of Gaussian-like noise.
+Every class gives log P(z | x) for a published value z and a true count x. It is defined for all real x, and
+smooth except at listed points (``breaks``), so that sums over x can be computed by Gauss rules. ``scale`` is
+one number, or one for each cell: b = sensitivity/ε for Laplace noise and σ for Gaussian noise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def log1mexp(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Noise(ABC):
-    """The noise between a published value and the true count, independent for each cell."""
+    """The distribution of a published value given the true count, independent for each cell by default."""
 
     scale: Any
     """One positive number, or one for each cell."""
@@ -66,26 +66,26 @@ class Noise(ABC):
 
     @abstractmethod
     def log_prob(self, z: FloatArray, x: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return log P(z | x), a log-density where published values are continuous; log-concave in x."""
+        """Return log P(z | x), or the log-density of a continuous z; concave in x."""
 
     def log_pmf(self, v: FloatArray) -> FloatArray:
-        """Return log P(v) of the noise itself, the published value for a count of 0."""
+        """Return log P(v) of the noise itself, which is the published value of a count of 0."""
         return self.log_prob(np.asarray(v, dtype=np.float64), np.zeros(1), self.scale)
 
     def relative(self, z: FloatArray, x: FloatArray, at: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return log P(z | x)/P(z | at), to many digits of the ratio where P itself is tiny."""
+        """Return log(P(z | x)/P(z | at)), accurate even where P is tiny."""
         return self.log_prob(z, x, scale) - self.log_prob(z, at, scale)
 
     def breaks(self, z: FloatArray) -> list[FloatArray]:
-        """Whole numbers b such that log P is smooth in x on each side of b − ½."""
+        """Return arrays of whole numbers b such that log P is smooth in x on each side of b − ½."""
         return []
 
     def peak(self, z: FloatArray, scale: FloatArray) -> FloatArray:
-        """A whole number near which log P(z | x) is largest in x."""
+        """Return a whole number x near the maximum of log P(z | x)."""
         return np.floor(z)
 
     def reach(self, scale: FloatArray, nats: float) -> FloatArray:
-        """Return the distance from z at which P(z | x) has fallen by ``nats``."""
+        """Return a distance |x − z| beyond which log P(z | x) is at least ``nats`` below its maximum."""
         return np.ceil(nats * scale) + 1
 
     @property
@@ -94,27 +94,30 @@ class Noise(ABC):
         """The variance of the noise of each cell, before any clamping."""
 
     def log_normaliser(self, cells: int) -> float:
-        """The log of the constant that normalises ``cells`` cells jointly: 0 where cells are independent."""
+        """Return the log of the constant that normalises the joint noise of ``cells`` cells.
+
+        It is 0 if the cells are independent.
+        """
         return 0.0
 
     @abstractmethod
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """Draw published values given true counts: for predictive checks, never for a release."""
+        """Draw published values given true counts, for predictive checks; never use this for a release."""
 
     def _shape(self, x: FloatArray | IntArray) -> tuple[int, ...]:
         return np.broadcast_shapes(x.shape, self.scale.shape)
 
     def over(self, shape: tuple[int, ...]) -> Self:
-        """Return this noise on a flattened array of cells."""
+        """Return this noise for cells of an array of this shape, flattened to one axis."""
         if self.scale.ndim == 0 or len(shape) == 1:
             return self
         return replace(self, scale=np.broadcast_to(self.scale, shape).ravel())
 
     def check(self, z: FloatArray) -> None:
-        """Refuse values that this noise cannot have produced."""
+        """Raise an error if this noise cannot have produced the values ``z``."""
         if self.integer and np.any(z != np.floor(z)):
             raise InvalidInputError(
-                f"values holds fractions, and {self.name} noise on counts gives whole numbers; "
+                f"values contains fractions, but {self.name} noise on counts gives whole numbers; "
                 "name the noise that was used (noise=('laplace', …) or ('gaussian', …)), or undo the "
                 "scaling of the values"
             )
@@ -145,7 +148,7 @@ class DiscreteLaplace(_Kinked):
         return np.asarray(log1mexp(1 / scale) - np.log1p(np.exp(-1 / scale)) - np.abs(z - x) / scale)
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        """log P(noise ≤ v), continued between whole numbers by its two smooth pieces (v ≥ 0 and v < 0)."""
+        """Return log P(noise ≤ v), by formulas for v ≥ 0 and v < 0 that are also smooth between integers."""
         tail = -np.log1p(np.exp(-1 / scale))
         below = v / scale + tail
         above = np.log1p(-np.exp(-(np.maximum(v, -0.5) + 1) / scale + tail))
@@ -157,7 +160,7 @@ class DiscreteLaplace(_Kinked):
 
 
 class LatticeNoise(_Kinked):
-    """Discrete Laplace noise of scale b = 2/ε on every cell, given that it sums to zero over the cells."""
+    """Discrete Laplace noise of scale b = 2/ε on every cell, conditioned to sum to zero over the cells."""
 
     name: ClassVar[str] = "lattice"
     together: ClassVar[bool] = True
@@ -166,13 +169,18 @@ class LatticeNoise(_Kinked):
         return np.asarray(-np.abs(z - x) / scale)
 
     def log_normaliser(self, cells: int) -> float:
-        """log Σ_v e^{−‖v‖₁/b} over Σv = 0: that of independent cells, times the chance that they sum to 0."""
+        """Return log Σ_v e^{−‖v‖₁/b} over all v with Σv = 0.
+
+        This is the constant of independent cells, times the probability that these sum to 0.
+        """
         rate = max(0.5 / float(self.scale), 1e-300)
         return -cells * math.log(math.tanh(rate)) + log_chance_of_zero(rate, cells)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """A − B: A geometric, kept with probability p(ΣA)/max p, p(m) ∝ C(m+k−1, k−1)·e^{−m/b} the
-        distribution of ΣA; B a uniform composition of ΣA."""
+        """Draw x + A − B, where A and B are vectors of geometric variables conditioned on equal sums.
+
+        A is accepted with probability p(ΣA)/max p, where p(m) ∝ C(m+k−1, k−1)·e^{−m/b} is the distribution of
+        ΣA. B is then a uniform composition of ΣA."""
         k, rows = x.shape[-1], int(np.prod(x.shape[:-1]))
         rate = max(1 / float(self.scale), 1e-17 * k)  # beyond, sums leave 64 bits
         mode = max(0, math.ceil((k * math.exp(-rate) - 1) / -math.expm1(-rate)))
@@ -205,7 +213,10 @@ class Laplace(_Kinked):
 
 
 class FloorLaplace(Laplace):
-    """⌊Laplace(b)⌋: a fair coin gives G or −1 − G, P(G = g) = (1 − e^{−1/b})e^{−g/b}."""
+    """⌊Y⌋ for Laplace noise Y of scale b: G or −1 − G with equal probability, G geometric.
+
+    P(G = g) = (1 − e^{−1/b})e^{−g/b}.
+    """
 
     name: ClassVar[str] = "floor-laplace"
     integer: ClassVar[bool] = True
@@ -277,7 +288,10 @@ class GaussianNoise(_Bell):
 
 
 class DiscreteGaussian(_Bell):
-    """P(v) ∝ e^{−v²/2σ²} on whole numbers. ``scale`` is σ (the standard deviation for σ above 1)."""
+    """Discrete Gaussian noise, P(v) ∝ e^{−v²/2σ²} on whole numbers.
+
+    ``scale`` is σ, which for σ above 1 is nearly the standard deviation.
+    """
 
     name: ClassVar[str] = "discrete-gaussian"
 
@@ -290,8 +304,7 @@ class DiscreteGaussian(_Bell):
         return np.asarray(np.where(v < 0, tail, log1mexp(-tail)))
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:
-        """Draw by rejection from two-sided geometric noise of similar spread (Canonne, Kamath and Steinke
-        2020)."""
+        """Draw values by rejection from two-sided geometric noise (Canonne, Kamath and Steinke 2020)."""
         shape = self._shape(x)
         sigma = np.broadcast_to(self.scale, shape).ravel()
         t, noise = np.floor(sigma) + 1, np.full(sigma.size, np.nan)
@@ -342,9 +355,9 @@ class RoundedGaussian(GaussianNoise):
 def log_chance_of_zero(rate: float, k: int) -> float:
     """Return log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
 
-    Fourier: P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². Substituting tan φ = √(1+s)·tan(θ/2)
-    makes it T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ, T = (1−q)/(1+q) = tanh(rate): a polynomial of degree
-    k − 1 in cos 2φ, for which k equally spaced points are exact, and all terms are positive.
+    By Fourier inversion, P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². The substitution tan φ =
+    √(1+s)·tan(θ/2) gives T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ with T = (1−q)/(1+q) = tanh(rate). The
+    integrand is a polynomial of degree k − 1 in cos 2φ, so the mean over k equally spaced points is exact.
     """
     t = math.tanh(max(rate, 1e-300))
     phi = (np.arange(k) + 0.5) * (math.pi / 2 / k)
@@ -364,7 +377,7 @@ def log_theta(scale: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Wrapped(Noise):
-    """A wrapper of another noise, which overrides what differs from it."""
+    """The base of noises that modify another noise."""
 
     scale: Any = field(init=False)
     noise: Noise
@@ -386,11 +399,10 @@ class _Wrapped(Noise):
 
 @dataclass(frozen=True, eq=False)
 class Clamped(_Wrapped):
-    """Noise whose sum with the count was clamped: ``lower`` stands for all values at or below it, ``upper``
-    for all at or above.
+    """Noise on counts whose noisy values were then clamped to [``lower``, ``upper``].
 
-    The same distribution describes suppression: a value that was withheld because it fell below t is treated
-    as clamped to ``lower`` = t − 1.
+    This also describes suppression: a value that was withheld because it fell below t is treated as clamped
+    to ``lower`` = t − 1.
     """
 
     lower: float = 0.0
@@ -442,7 +454,7 @@ class Clamped(_Wrapped):
 
 @dataclass(frozen=True, eq=False)
 class PartiallyPublished(_Wrapped):
-    """Noise on the cells that were ``published``; the others have no published value."""
+    """Noise on some cells only: ``published`` marks the cells that have a published value."""
 
     published: Any
     name: ClassVar[str] = "partly published"

@@ -1,8 +1,8 @@
-"""Search for the last number at which a condition that changes only once is true.
+"""Find the point where a monotone condition changes between true and false.
 
-A calibration asks for the largest scale, the smallest ε, the first n. The condition was evaluated, and true,
-at the number that is returned. Where a fast approximate condition guides the search, a rigorous one confirms
-the result (:func:`certain`).
+Calibration uses this for the largest scale, the smallest ε or the smallest n that meets a guarantee. The
+condition is always checked at the returned number itself. Where a fast approximate condition guides the
+search, a rigorous one confirms the result (:func:`certain`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 Number = TypeVar("Number", int, float, Fraction)
 
 RETREATS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
-"""Relative steps back from an approximate answer, tried in order until the condition is confirmed."""
+"""Relative reductions of an approximate answer, tried in order until a rigorous check confirms one."""
 
 
 def boundary(
@@ -27,10 +27,11 @@ def boundary(
     absolute: float = 0.0,
     steps: int = 4000,
 ) -> Number:
-    """Return the value nearest to ``bad`` at which ``holds`` was found true; it must be true at ``good``.
+    """Find by bisection where a condition changes between ``good`` (true) and ``bad`` (false).
 
-    The bracket is halved at most ``steps`` times: between whole numbers until its ends are neighbours,
-    otherwise until it is no wider than ``absolute``, or than ``relative`` times its larger end.
+    Returns the end of the final bracket at which ``holds`` is true. The bracket is halved at most ``steps``
+    times: for integers until its ends are neighbours, otherwise until it is no wider than ``absolute``, or
+    than ``relative`` times its larger end.
     """
     whole = isinstance(good, int) and isinstance(bad, int)
     for _ in range(steps):
@@ -48,7 +49,7 @@ def boundary(
 
 
 def first_true(holds: Callable[[int], bool], start: int) -> int:
-    """Return the first whole number from which on a condition is true, searching near ``start`` first."""
+    """Return the smallest integer that meets a condition met by all larger ones, searching from ``start``."""
     good, bad, stride = start, start - 1, 1
     while holds(bad):
         good, bad, stride = bad, bad - stride, 2 * stride
@@ -60,7 +61,7 @@ def first_true(holds: Callable[[int], bool], start: int) -> int:
 def least(
     holds: Callable[[float], bool], *, start: float = 1.0, most: float = 1e9, relative: float = 1e-10
 ) -> float:
-    """Return the least number ≥ 0 from which on a condition is true; ∞ if it is above ``most``."""
+    """Return the least x ≥ 0 that meets a condition met by all larger x; ∞ if it is above ``most``."""
     if holds(0.0):
         return 0.0
     high = start
@@ -73,7 +74,7 @@ def least(
 
 
 def certain(sure: Callable[[Number], bool], values: Iterable[Number]) -> Number | None:
-    """Return the first of the values, sorted best first, at which ``sure`` is true; None if there is none."""
+    """Return the first value, in the given order, for which ``sure`` is true; None if there is none."""
     return next((value for value in values if sure(value)), None)
 
 

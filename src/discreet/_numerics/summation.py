@@ -1,13 +1,14 @@
 """Sums of e^{f(x)} over whole numbers x, many at once, at a cost that does not grow with their range.
 
-A range of N whole numbers is summed by the Gauss rule of the counting measure on N points: sixteen nodes,
-exact for polynomials of degree 31, the points themselves for N = 16 and Gauss–Legendre for N → ∞. A sum is
-cut into panels of N = 16·2^j points, few enough to a panel that e^f is smooth on it. Windows of up to a few
-hundred points are therefore plain sums; the widest ones take about a thousand nodes.
+Each sum (called a *problem*) runs over a *window*, the range of x whose terms are not negligible. A window is
+cut into *panels* of N = 16·2^j consecutive whole numbers, short enough that e^f is smooth on each. A panel is
+summed by a Gauss rule with sixteen nodes, for the counting measure on N points: it is exact for polynomials
+of degree 31, equals the plain sum for N = 16, and tends to Gauss–Legendre for N → ∞. So windows of up to a
+few hundred points are plain sums, and the widest ones take about a thousand nodes.
 
-What is left out: e^f is log-concave, or decreasing where a window ends. Where f has fallen by ``TAIL`` nats
-from its largest value, a log-concave sum has at most a share e^{−TAIL} beyond (compare it with the geometric
-series through the two points).
+Truncation error: f is concave, or decreasing at the end of a window. Where f has fallen by ``TAIL`` nats from
+its largest value, the terms beyond are at most a fraction e^{−TAIL} of the sum (by comparison with the
+geometric series through the two points).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy.typing as npt
 from discreet._typing import FloatArray, IntArray
 
 Terms = Callable[[FloatArray, IntArray], FloatArray]
-"""f(x, which): log terms at x, of the problems numbered ``which`` (an array that broadcasts against x)."""
+"""f(x, which): logarithms of the terms at x; ``which`` holds problem indices and broadcasts against x."""
 
 TAIL = 42.0
 """A window ends where log-terms are this far (in nats) below the largest: e^{−42} = 6e-19."""
@@ -36,7 +37,7 @@ _PANELS_AT_ONCE = 1 << 16  # panels evaluated together
 
 
 def gauss_rule(points: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes in [0, points − 1] and weights with Σ_{x<points} g(x) = Σ_j w_j g(x_j) for degrees up to 31."""
+    """Return nodes x_j and weights w_j with Σ_{x=0}^{points−1} g(x) = Σ_j w_j g(x_j) for degrees up to 31."""
     order = np.arange(1, _NODES_OF_A_PANEL)
     off = np.sqrt(order**2 * (1 - (order / points) ** 2) / (4 * (4.0 * order**2 - 1)))
     values, vectors = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
@@ -44,7 +45,10 @@ def gauss_rule(points: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _tables(levels: int = 50) -> tuple[FloatArray, FloatArray]:
-    """Return rules in rows: row r < 16 for r points (0 for all sixteen), row 16 + j for 16·2^j points."""
+    """Return nodes and log-weights of all rules, one row each.
+
+    Row r < 16 sums r consecutive points (row 0 sums sixteen); row 16 + j is the rule for 16·2^j points.
+    """
     nodes, log_weights = (
         np.empty((_NODES_OF_A_PANEL + levels, _NODES_OF_A_PANEL)),
         np.full((_NODES_OF_A_PANEL + levels, _NODES_OF_A_PANEL), -np.inf),
@@ -65,21 +69,25 @@ _X, _LOG_W = _tables()
 
 @dataclass(frozen=True)
 class Panels:
-    """Ranges of whole numbers, sorted by the sum (problem) that they belong to; each has at least one."""
+    """Panels of all problems, sorted by problem; each problem has at least one.
+
+    For each panel, ``problem`` is the index of its problem, ``start`` its first number, and ``row`` its
+    summation rule (see ``_tables``).
+    """
 
     problem: IntArray
     start: FloatArray
     row: IntArray
     first: IntArray
-    """Index of each problem's first panel."""
+    """Index of the first panel of each problem."""
 
     @property
     def nodes(self) -> FloatArray:
-        """Sixteen points of each panel, at which terms are needed."""
+        """The nodes of the panels, shape (panels, 16)."""
         return np.asarray(self.start[:, None] + _X[self.row])
 
     def blocks(self) -> Iterator[tuple[slice, Panels]]:
-        """Consecutive problems, few enough to be evaluated together: their numbers and their panels."""
+        """Yield blocks of consecutive problems, to bound memory: the slice of problems, and their panels."""
         ends = np.append(self.first[1:], len(self.problem))
         low = 0
         while low < len(self.first):
@@ -97,24 +105,24 @@ class Panels:
 
 @dataclass(frozen=True)
 class Sums:
-    """The log-terms of sums at the nodes of their panels, with totals, means and cumulants."""
+    """Terms of several sums, evaluated at the nodes of their panels, with totals, means and cumulants."""
 
     panels: Panels
     x: FloatArray
     """Nodes, shape (panels, 16)."""
     log_term: FloatArray
-    """Log-terms at the nodes, plus the logarithm of the number of whole numbers that a node represents."""
+    """Logarithms of the terms at the nodes, plus the log-weights of the nodes."""
     around: FloatArray
-    """A whole number for each problem, about which tilts and moments are taken."""
+    """A whole number for each problem: the origin for tilts and moments."""
 
     @classmethod
     def of(cls, panels: Panels, x: FloatArray, log_term: FloatArray, around: FloatArray) -> Sums:
-        """Return the sums over panels, from the log terms at their nodes ``x``."""
+        """Build the sums from the log-terms at the nodes ``x``, without weights."""
         return cls(panels, x, log_term + _LOG_W[panels.row], around)
 
     @cached_property
     def local(self) -> IntArray:
-        """For each panel, the index of its problem in this block."""
+        """For each panel, the position of its problem within this block."""
         return np.repeat(np.arange(len(self)), np.diff(np.append(self.panels.first, len(self.x))))
 
     def __len__(self) -> int:
@@ -122,7 +130,7 @@ class Sums:
 
     @cached_property
     def away(self) -> FloatArray:
-        """Nodes less :attr:`around`."""
+        """The nodes minus :attr:`around`."""
         return np.asarray(self.x - self.around[self.local][:, None])
 
     @cached_property
@@ -138,7 +146,7 @@ class Sums:
 
     @property
     def weight(self) -> FloatArray:
-        """The share of its sum that each node stands for."""
+        """The weight of each node, normalised to sum to 1 within each problem."""
         return self._normalise[0]
 
     @property
@@ -160,7 +168,7 @@ class Sums:
 
     @cached_property
     def offset(self) -> FloatArray:
-        """E[x] − around."""
+        """E[x] − ``around`` for each problem."""
         return self.mean(self.away)
 
     @cached_property
@@ -168,7 +176,7 @@ class Sums:
         return self.mean((self.away - self.offset[self.local][:, None]) ** 2)
 
     def cumulants(self, orders: int) -> FloatArray:
-        """The cumulants of x − around, with shape (orders, problems)."""
+        """Return the cumulants of x − ``around`` of orders 1, 2, …, shape (orders, problems)."""
         gap = self.away - self.offset[self.local][:, None]
         moments, power = [np.ones(len(self)), np.zeros(len(self))], self.weight * gap
         for _ in range(2, orders + 1):
@@ -186,12 +194,12 @@ class Sums:
 
     @property
     def starts(self) -> FloatArray:
-        """The first node of each problem, where every whole number is a node."""
+        """The first whole number of each problem's window."""
         return self.panels.start[self.panels.first]
 
     @cached_property
     def _bounds(self) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """The index of each problem's first node among those that are not padding, and a mask of these."""
+        """Offsets of the problems among the nodes that are not padding, and the mask of these nodes."""
         real = np.isfinite(_LOG_W[self.panels.row])
         return np.append(0, np.cumsum(real.sum(axis=1)))[np.append(self.panels.first, len(real))], real
 
@@ -201,9 +209,10 @@ class Sums:
         return np.diff(self._bounds[0])
 
     def distributions(self, weight: FloatArray | None = None) -> list[FloatArray]:
-        """Return the probabilities of consecutive whole numbers of each problem, if all of them are nodes.
+        """Return the probabilities of consecutive whole numbers, one array for each problem.
 
-        They are the weights of the nodes, or proportional to ``weight``.
+        Every whole number must be a node. The probabilities are proportional to ``weight``, by default the
+        weights of the nodes.
         """
         begin, real = self._bounds
         mass = (self.weight if weight is None else weight)[real]
@@ -211,7 +220,7 @@ class Sums:
         return [distribution / distribution.sum() for distribution in masses]
 
     def rows(self, which: IntArray) -> FloatArray:
-        """Return the probabilities of some problems as rows of an array, padded with zeros."""
+        """Return the probabilities for the problems ``which``, one row each, padded with zeros."""
         begin, real = self._bounds
         index = begin[which][:, None] + np.arange(int(self.lengths[which].max()))
         inside = index < begin[which + 1][:, None]
@@ -219,11 +228,11 @@ class Sums:
 
 
 def cut(edges: Sequence[FloatArray], graded: bool = False, whole: bool = False) -> Panels:
-    """Return panels that cover [edges[0], edges[-1]) of every problem and do not straddle an edge.
+    """Return panels that cover [edges[0], edges[-1]) for every problem; no panel contains an inner edge.
 
-    Edges are non-decreasing whole numbers. With ``graded`` the panels grow from sixteen points away from
-    every edge, at most doubling: that resolves a singularity just outside, and a decay of any speed. With
-    ``whole`` every whole number is a node.
+    ``edges`` holds non-decreasing arrays of whole numbers, with an entry for each problem. With ``graded``,
+    panels start with sixteen points at every edge and at most double in length away from it, which resolves
+    a singularity just outside and any rate of decay. With ``whole`` every whole number is a node.
     """
     problems = len(edges[0])
     lows, highs = list(edges[:-1]), list(edges[1:])
@@ -292,7 +301,7 @@ def draw(terms: Terms, panels: Panels, rng: np.random.Generator) -> FloatArray:
 
 
 def _within(terms: Terms, block: Panels, chosen: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Draw a whole number inside each chosen panel, by repeated halving, then among sixteen points."""
+    """Draw a whole number in each chosen panel: halve it until sixteen points are left, then draw one."""
     problem, start, row = block.problem[chosen], block.start[chosen].copy(), block.row[chosen].copy()
     while np.any(wide := row > _NODES_OF_A_PANEL):
         half = row[wide] - 1
@@ -310,7 +319,10 @@ def _within(terms: Terms, block: Panels, chosen: IntArray, rng: np.random.Genera
 
 
 def log_tail(f: Callable[[FloatArray], FloatArray], start: FloatArray) -> FloatArray:
-    """log Σ_{j ≥ 0} e^{f(start + j)}, elementwise, for f decreasing and log-concave along a new last axis."""
+    """Return log Σ_{j ≥ 0} e^{f(start + j)} for each ``start``, for f decreasing and concave.
+
+    ``f`` is called with arrays that have one more axis than ``start``, for the values of j.
+    """
     total = f(start[..., None])[..., 0]
     offset, level = 1.0, 0
     while True:
