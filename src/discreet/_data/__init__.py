@@ -1,14 +1,14 @@
-"""Turn records on any engine into exact whole numbers, as a public declaration says.
+"""Compute exact counts and sums from records of any table, file or database, under a public declaration.
 
-Each record becomes a code that depends on that record and the declaration alone: the position of a level, a
-point of a grid between declared bounds, a bin. Python values are coded here, one by one; tables are coded,
-grouped and summed by their own engine, through narwhals; files are opened as tables by an embedded DuckDB.
+Each record is coded as an integer that depends only on that record and the declaration: the position of a
+level, a point of a grid between declared bounds, or a bin. Python values are coded here, one by one. Tables
+are coded, grouped and summed by their own engine, through narwhals; files are opened by an embedded DuckDB.
 Only aggregates leave an engine, and no message quotes a record.
 
-Privacy requires that the code of a record depends on no other record. This cannot be ensured for a typed
-column that was made from mixed values before it gets here: ``numpy.array([1.0, "q"])`` holds the text
-``"1.0"``, a ``Counter`` holds 1 and True as one key, and a query on an engine may infer a type from all
-records. Fix the type of such a column before looking at the records.
+Privacy requires that the code of a record depends on no other record. This cannot be ensured if a column of
+mixed values was converted to one type beforehand: ``numpy.array([1.0, "q"])`` contains the text ``"1.0"``, a
+``Counter`` counts 1 and True as one key, and a query may infer a type from all records. Fix the type of such
+a column before looking at the records.
 """
 
 from pathlib import Path
@@ -39,7 +39,7 @@ count_codes = redact_errors(rows.count_codes)
 
 
 def source_label(data: Any) -> str | None:
-    """Return the name of data in plans and documents; for a database without user and password."""
+    """Return the name of the data for plans and documents; of a database, without user and password."""
     if not is_database(data):
         return str(data) if isinstance(data, str | Path) else None
     from discreet._data.database import label_of

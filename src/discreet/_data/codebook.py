@@ -1,4 +1,4 @@
-"""For the curator: a template of a schema from the names of columns, and how many records do not fit one."""
+"""Help for the curator: a schema template from column names, and counts of records that violate a schema."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def template_text(columns: Iterable[tuple[str, str | None]], n: str | None = Non
 
 
 def misfits(data: Any, schema: Schema) -> dict[str, tuple[int, int, int]]:
-    """Return for each column how many records are missing, undeclared or outside, and how many there are.
+    """Return, for each column, the numbers of missing values, of invalid values, and of all records.
 
     Parameters
     ----------

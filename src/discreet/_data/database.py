@@ -1,9 +1,8 @@
-"""Tables of PostgreSQL and SQLite behind SQLAlchemy: counted by the database, through the methods of
-narwhals that this package uses.
+"""Counting inside PostgreSQL and SQLite, through SQLAlchemy.
 
-:class:`Expr` and :class:`Frame` have the few names of narwhals in which codes, bounds and sums are written,
-and become one statement of SQL. What a record counts as depends on that record alone: text is compared by its
-bytes, a value of SQLite is read by its own type whatever its column is declared as, and no single number
+:class:`Expr` and :class:`Frame` implement the methods of narwhals that this package uses, and translate them
+into one SQL statement. The code of a record depends on that record alone: text is compared by its bytes, a
+value in SQLite is read by its own type rather than the declared type of its column, and no single number
 makes the whole query fail.
 """
 
@@ -44,7 +43,7 @@ Columns = Mapping[str, Any]
 
 
 def label_of(data: Any) -> str:
-    """Return the address and table, without user, password and options."""
+    """Return the database address and table, without user, password and options."""
     url, table = _parts(data) if isinstance(data, str) else (data[0].url, data[1])
     bare = sa.URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
     return f"{bare}#{table}"
@@ -100,7 +99,7 @@ def _connected(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def open_database(data: Any) -> Frame:
-    """Return the table or query as a frame; only the names and types of its columns are read here."""
+    """Open a table or query as a frame; only the names and types of its columns are read."""
     if isinstance(data, str):
         url, what = _parts(data)
         engine = _engine(url)
@@ -142,7 +141,7 @@ def open_database(data: Any) -> Frame:
 
 
 def _types(connection: sa.Connection, source: Any, columns: Columns) -> list[Any]:
-    """Return PostgreSQL's name for the type of each column, or for the base type of its domain."""
+    """Return the PostgreSQL type of each column, as a name; of a domain, its base type."""
     nothing = sa.table("pg_database", schema="pg_catalog").alias("d").outerjoin(source, sa.false())
     kinds = [sa.cast(sa.func.pg_typeof(column), postgresql.OID) for column in columns.values()]
     oids = connection.execute(sa.select(*kinds).select_from(nothing).limit(1)).one()
@@ -161,7 +160,7 @@ def _types(connection: sa.Connection, source: Any, columns: Columns) -> list[Any
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """An expression with the methods of one of narwhals, translated to SQL for the columns of a frame."""
+    """An expression with the methods of a narwhals expression, which is translated to SQL."""
 
     words: ClassVar[Any]
     of: Callable[[Frame], Any]
@@ -184,7 +183,7 @@ class Expr:
     __mod__ = partialmethod(_with, operator.mod)
 
     def __truediv__(self, divisor: float) -> Expr:
-        """The quotient by a positive double; PostgreSQL fails where it underflows to 0."""
+        """Divide by a positive double; tiny quotients become 0, because PostgreSQL fails on underflow."""
         least = sa.literal(divisor * 2.0**-1000, sa.Double)
 
         def quotient(frame: Frame) -> Any:
@@ -295,8 +294,7 @@ def count() -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Branch(Expr):
-    """A conditional value: ``yes`` where the condition is true, and the value of :meth:`otherwise`
-    elsewhere."""
+    """A conditional value: ``yes`` if the condition is true, else the argument of :meth:`otherwise`."""
 
     condition: Any = None
     yes: Any = None
@@ -327,7 +325,7 @@ Expr.words = SimpleNamespace(
 
 
 class Types(dict[str, Any]):
-    """Names of columns, and their types as far as these are known."""
+    """The names of columns, and their types if known."""
 
     def names(self) -> list[str]:
         return list(self)
@@ -335,7 +333,7 @@ class Types(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Frame:
-    """A query; ``columns`` are elements of its source, and ``types`` their known types."""
+    """A query with the methods of a narwhals frame; ``columns`` are those of its source, with ``types``."""
 
     words: ClassVar[Any] = Expr.words
     implementation: ClassVar[nw.Implementation] = nw.Implementation.UNKNOWN
@@ -349,11 +347,11 @@ class Frame:
         return bool(self.engine.dialect.name == "postgresql")
 
     def exact(self, value: Any) -> Any:
-        """Return text that compares by its bytes."""
+        """Return a text expression that is compared by its bytes."""
         return sa.collate(sa.cast(value, sa.Text), "C" if self.postgres else "BINARY")
 
     def can_hold(self, text: str) -> bool:
-        """Whether any record can have this text."""
+        """Return whether the database can store this text."""
         try:
             return not (self.postgres and "\0" in text) and bool(text.encode() or True)
         except UnicodeEncodeError:  # half a character
@@ -369,14 +367,14 @@ class Frame:
         return self
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Compute and return all rows."""
+        """Run the query and return all rows."""
         with _connected(self.engine) as connection:
             # What SQLite makes bytes of text depends on the file.
             own = "utf-8" if self.postgres else connection.exec_driver_sql("PRAGMA encoding").scalar_one()
             return [tuple(_decoded(value, own) for value in row) for row in connection.execute(self._query())]
 
     def batches(self) -> Iterator[list[Any]]:
-        """Rows of whole numbers as arrays of columns, part by part."""
+        """Run the query and yield blocks of rows of integers, as arrays of columns."""
         import numpy as np
 
         with _connected(self.engine) as connection:
@@ -417,9 +415,9 @@ class Frame:
     # ---- values by their types ----
 
     def typed(self, chosen: Mapping[str, str]) -> Frame:
-        """Return columns under new names, in the form that levels, grids and bins read.
+        """Return columns under new names, in the form that coders expect.
 
-        In SQLite each value has its own type, so there is one column for each type.
+        In SQLite each value has its own type, so there is a column for each type.
         """
         elements, types = dict[str, Any](), dict[str, Any]()
         for label, name in chosen.items():
@@ -461,7 +459,7 @@ class Frame:
         }
 
     def values(self, names: Sequence[str]) -> Frame:
-        """Return columns of Python values; text of SQLite is returned as bytes, valid UTF-8 or not."""
+        """Return columns of Python values; text in SQLite is returned as bytes, as it may not be UTF-8."""
         plain = {}
         for i, name in enumerate(names):
             if self.postgres:
@@ -474,7 +472,7 @@ class Frame:
         return self._next(self._query(*(made.label(name) for name, made in plain.items())))
 
     def with_places(self, name: str, value: Expr, wanted: Mapping[Any, int], whole: bool) -> Frame:
-        """Add the position of each level by a hash join; the joined table has each level once."""
+        """Add a column with the position of each value among the levels, by a join with a table of levels."""
         storable = {str(level): i for level, i in wanted.items() if whole or self.can_hold(level)}
         given = sa.literal(json.dumps(storable, ensure_ascii=False), sa.Text)
         table = sa.func.json_each(sa.cast(given, sa.JSON) if self.postgres else given)

@@ -1,7 +1,8 @@
-"""Tables on engines: codes, the bound on records per person, and sums are computed inside the engine.
+"""Counting inside the engine of a table: pandas, Polars, DuckDB, Spark or a database.
 
-All engines are used through narwhals. A table becomes a column of codes (see :class:`Coder`) and perhaps one
-of person keys; these are grouped, capped and added up by the engine, and only the result is fetched.
+All engines are used through narwhals. The engine computes a column of codes (see :class:`Coder`), groups the
+records by code and perhaps by person, bounds the records of each person, and adds up. Only the result is
+fetched.
 """
 
 from __future__ import annotations
@@ -42,14 +43,13 @@ Lookup = Callable[["nw.LazyFrame[Any]"], "nw.LazyFrame[Any]"]
 
 @dataclass(frozen=True)
 class EngineTable:
-    """A table with a declaration for each of its wanted columns.
+    """A table with expressions for the codes of its declared columns.
 
-    ``codes`` holds an expression for each, ``texts`` the same column as text where it is text. ``person`` is
-    the name of the key column. ``groups`` says that it is cheap to group by the raw columns first: coding a
-    few distinct values costs less than coding all records. ``objects`` are the columns, by position, that are
-    codes already, as pandas has them. ``lookups`` are joins that each add a column of level positions and
-    keep the number of rows. ``sparing`` sets and lifts a tight limit on the engine's memory, under which
-    grouping may fail.
+    ``codes`` has an expression for each column, and ``texts`` the column as text, or None if it is not text.
+    ``person`` is the name of the column of person keys. With ``groups`` records are first grouped by their
+    raw values, which is faster if there are few distinct values. ``objects`` contains, by position, columns
+    that were coded beforehand. ``lookups`` are joins that add a column of level positions and keep the number
+    of rows. ``sparing`` sets or lifts a tight memory limit of the engine, under which grouping may fail.
     """
 
     raw: nw.LazyFrame[Any]
@@ -64,29 +64,29 @@ class EngineTable:
 
     @cached_property
     def words(self) -> Any:
-        """narwhals, or its equivalent for a database."""
+        """The module of expressions: narwhals, or its equivalent for a database."""
         import narwhals
 
         return getattr(self.raw, "words", narwhals)
 
     @cached_property
     def frame(self) -> nw.LazyFrame[Any]:
-        """The records, with the columns from which codes are computed."""
+        """The records, with the columns of level positions that ``lookups`` add."""
         return self.looked_up(self.raw)
 
     def looked_up(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Return the frame with the column of codes that each lookup adds."""
+        """Return the frame with the column that each lookup adds."""
         for lookup in self.lookups:
             frame = lookup(frame)
         return frame
 
 
 def _lookup(frame: Any, name: str, value: nw.Expr, wanted: Mapping[Any, int], dtype: Any) -> Lookup | None:
-    """Return a hash join that adds the codes of levels as a column, or None where comparisons are faster.
+    """Return a hash join that adds the positions of levels as a column, or None if comparisons are faster.
 
-    A record that matched two levels would count twice. So text is compared as bytes
-    (:func:`compared_exactly`), Polars fails where a level occurs twice, and DuckDB takes a scalar subquery,
-    which has one value for each row.
+    A record must not match two levels, or it would count twice. So text is compared by its bytes
+    (:func:`compared_exactly`), the join in Polars fails if a level occurs twice, and DuckDB uses a scalar
+    subquery, which has one value for each row.
     """
     import narwhals as nw
 
@@ -136,7 +136,7 @@ def _lazy(native: Any) -> nw.LazyFrame[Any]:
 
 
 def quote_sql(text: str) -> str:
-    """Return a text as an SQL literal."""
+    """Return text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -147,7 +147,7 @@ def identifier(name: str) -> str:
 
 @dataclass(frozen=True)
 class CellCounts:
-    """Numbers of records by cell, a tuple with one code per column: all, and those that the bound keeps."""
+    """Numbers of records by cell (a tuple of codes): all, and those ``kept`` under the bound per person."""
 
     records: Mapping[tuple[int, ...], int]
     kept: Mapping[tuple[int, ...], int]
@@ -179,9 +179,10 @@ def count_cells(table: EngineTable, most: int | None) -> CellCounts:
 
 
 def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, int, int]]:
-    """Count a column's records, and return the number, Σj and Σj² of the codes that the bound keeps.
+    """Count the records of a column, and return the number, Σj and Σj² of the codes j under the bound.
 
-    Squares are added up in two parts, below and above 2²⁰, which 64 bits hold for up to 2⁴³ records.
+    Squares are added up in two parts (j² divided by 2²⁰, and the remainder), so that 64 bits suffice for up
+    to 2⁴³ records.
     """
     nw = table.words
     (coder,) = table.coders
@@ -209,7 +210,7 @@ def sum_codes(table: EngineTable, most: int | None) -> tuple[Tally, tuple[int, i
 
 
 def cells_of_people(table: EngineTable, most: int) -> dict[Any, dict[tuple[int, ...], int]]:
-    """Count the records of each combination of codes that the bound keeps, separately for each person."""
+    """Count the records of each person by combination of codes, with at most ``most`` per person."""
     import numpy as np
 
     rows = fetch(_group_codes(table, most, apart=True))
@@ -224,10 +225,11 @@ def cells_of_people(table: EngineTable, most: int) -> dict[Any, dict[tuple[int, 
 
 
 def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> nw.LazyFrame[Any]:
-    """Return the number of records of each combined code; with a bound, also how many are kept and how many
-    have no person key.
+    """Return a frame with the number of records of each combination of codes.
 
-    With ``apart`` there is a row for each person and code, with the person's key.
+    The codes of all columns are combined into one number. With a bound per person there are also the numbers
+    of records that are kept, and that have no person key. With ``apart`` there is a row for each person and
+    code, with the person's key.
     """
     nw = table.words
     frame, records = table.frame, nw.len()
@@ -272,8 +274,10 @@ def _group_codes(table: EngineTable, most: int | None, apart: bool = False) -> n
 
 
 def _check_people(rows: Sequence[Sequence[Any]]) -> None:
-    """Raise an error if records have no person key; column 1 of ``rows`` counts all, column 3 those
-    without."""
+    """Raise an error if some records have no person key.
+
+    Column 1 of ``rows`` has the number of records, column 3 the number without a key.
+    """
     nobody = sum(int(row[3]) for row in rows)
     if nobody:
         total = sum(int(row[1]) for row in rows)
@@ -284,7 +288,7 @@ def _check_people(rows: Sequence[Sequence[Any]]) -> None:
 
 
 def near_misses(table: EngineTable, index: int, tally: Tally) -> Tally:
-    """Return the tally with hints about near misses, from a second pass over one column."""
+    """Count invalid values that differ from a level only by white space or case, in a second pass."""
     nw = table.words
     coder, text = table.coders[index], table.texts[index]
     if tally.unknown and index in table.objects:
@@ -335,7 +339,7 @@ def as_frame(data: Any, name: str | None = None) -> nw.LazyFrame[Any] | None:
 
 
 def _check_engine(engine: nw.Implementation) -> None:
-    """Refuse an engine whose comparison of text and reading of numbers is not tested."""
+    """Raise an error for an engine for which comparisons of text and numbers have not been tested."""
     known = engine.is_pandas_like() or engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()
     if not (known or engine.is_pyspark_connect()):
         raise InvalidInputError(
@@ -345,9 +349,10 @@ def _check_engine(engine: nw.Implementation) -> None:
 
 
 def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
-    """Return columns of Python values as a table of objects; arrays of NumPy keep the type that they have.
+    """Return columns of Python values as a table of objects; NumPy arrays keep their type.
 
-    No type is inferred: it would depend on all records, and one complex number make all others missing.
+    No type is inferred, because it would depend on all records: a single complex number would make all others
+    missing.
     """
     import numpy as np
     import pandas as pd
@@ -367,7 +372,7 @@ def of_columns(columns: Mapping[Any, Any]) -> nw.LazyFrame[Any]:
 
 
 def _arrow_in_duckdb(data: Any, arrow: Any, name: str) -> Any:
-    """Arrow is read in place by DuckDB, which has the window that a bound per person needs."""
+    """Open Arrow data in DuckDB without a copy; a bound per person needs DuckDB's window functions."""
     if isinstance(data, arrow.Array | arrow.ChunkedArray):
         data = {name: data}
     elif not isinstance(data, arrow.Table | arrow.RecordBatch):
@@ -388,7 +393,7 @@ def as_table(
 ) -> EngineTable:
     """Return the declared columns of a frame. Names of columns are part of the schema, hence public.
 
-    ``ordered``: the codes are wanted in the order of the records, which a join need not keep.
+    ``ordered``: the codes must be in the order of the records, so no join is used.
     """
     import narwhals as nw
 
@@ -410,11 +415,11 @@ def as_table(
 
 
 def compared_exactly(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """Return columns that compare exactly on every engine: text by its bytes, NaN as null.
+    """Return columns that are compared in the same way on every engine: text by its bytes, NaN as null.
 
-    DuckDB and Spark may compare text by a collation, of the column or of the session, in which *e*, *E* and
-    *é* are one. For a Parquet column, DuckDB may decide isnan from the stored minimum and maximum, which
-    ignore NaN; how a NaN counts would then depend on other records. It does not do so inside nullif.
+    DuckDB and Spark may compare text by a collation of the column or the session, under which *e*, *E* and
+    *é* are equal. For a Parquet column, DuckDB may evaluate isnan from the stored minimum and maximum, which
+    ignore NaN; then the code of a NaN would depend on other records. Inside nullif it does not do so.
     """
     import narwhals as nw
 
@@ -447,9 +452,10 @@ def typed_table(
     ordered: bool = False,
     objects: Mapping[int, Any] | None = None,
 ) -> EngineTable:
-    """Return a table of columns v0, v1, …, and perhaps ``person``; those of ``objects`` are codes already.
+    """Build a table from a frame with the columns v0, v1, …, and perhaps ``person``.
 
-    If values of one column differ in type, ``v0_kind`` names the type, and there is a column for each type.
+    If the values of v0 can have different types, ``v0_kind`` names the type of each, and there is a column
+    for each type; likewise for v1, …. The columns whose positions are in ``objects`` contain codes already.
     """
     import narwhals
 
@@ -503,7 +509,7 @@ def typed_table(
 
 
 def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, ...]) -> EngineTable:
-    """Return a table with levels and Python objects as their codes, and other columns unchanged."""
+    """Build a table from pandas columns; columns of levels or Python objects are coded here, others later."""
     import narwhals as nw
 
     columns, objects = {}, {}
@@ -519,9 +525,10 @@ def _pandas_table(native: Any, chosen: Mapping[str, Any], coders: tuple[Coder, .
 
 
 def _pandas_codes(series: Any, coder: Coder) -> Any:
-    """Return the codes of a column; None where an expression computes them.
+    """Return the codes of a pandas column; None if an expression will compute them.
 
-    Objects are read one by one. Categories keep their type: they may be numbers or truth values.
+    Objects are coded one by one, levels once for each distinct value. Categories keep their own type, which
+    may be numbers or booleans.
     """
     import numpy as np
 
@@ -551,7 +558,7 @@ def _has_plain_type(series: Any) -> bool:
 
 
 def pandas_values(data: Any, column: str | None) -> Iterable[tuple[Any, int]] | None:
-    """Count the values of one pandas column by pandas itself; None if codes must be counted."""
+    """Count the values of a pandas column with pandas; None if the records must be coded one by one."""
     frame = as_frame(data, column)
     if frame is None or not frame.implementation.is_pandas_like():
         return None
@@ -576,7 +583,7 @@ def _decode_dictionary(series: Any) -> Any:
 
 
 def _people(series: Any) -> Any:
-    """Return person keys; objects, which must be text or whole numbers, are numbered by first occurrence."""
+    """Return person keys; Python objects (text or integers) are replaced by numbers."""
     import numpy as np
 
     if hasattr(series.dtype, "categories"):
@@ -600,7 +607,7 @@ def choose(
     column: str | None,
     unknown: Callable[[Sequence[Any], str], InvalidInputError] | None = None,
 ) -> Any:
-    """Return the named column, or the only one; ``unknown`` makes the error if there is no such column."""
+    """Return the column with this name, or the only one; ``unknown`` builds the error if there is none."""
     if column is None and len(names) == 1:
         return names[0]
     if column is None or column not in names:

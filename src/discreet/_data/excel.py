@@ -1,9 +1,9 @@
-"""Sheets of Excel workbooks, as records whose values keep the types of their cells.
+"""Reading of Excel sheets as records.
 
-Every cell is read by itself: numbers, text and truth values stay what they are, a date is the text
+Every cell is read on its own: numbers, text and booleans keep their type, a date becomes the text
 ``2024-05-31``, and an empty cell is missing. For a formula, the value saved with it is read. An empty row is
-never a record, wherever it stands: if it were one only above other records, these would decide whether it
-counts.
+never a record: otherwise empty rows above other records would count and those below would not, so that other
+records would decide.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from discreet.errors import DiscreetError, FileError, TooLargeError, drop_except
 
 _MOST_BYTES = 1 << 30
 _MOST_TAGS = 1 << 23
-"""Of about two million cells; each is much work and memory, and repeated ones take next to no place."""
+"""The largest number of XML tags in a sheet, about two million cells, to bound time and memory."""
 _MOST_ROWS = 1 << 20  # of Excel itself; a file may claim any number, and each is gone through
 
 
 @drop_exception_context
 def sheet_of(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
-    """The names in the first row of a sheet, and every row below as a JSON array."""
+    """Return the column names in the first row of a sheet, and every row below as a JSON array."""
     try:
         return _read(path, sheet)
     except DiscreetError:
@@ -72,7 +72,7 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
 
 
 def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[str]:
-    """Return the rows that have a value in some named column, as JSON arrays."""
+    """Return the rows that are not empty in the first ``width`` columns, as JSON arrays."""
     records, size = [], 0
     for number, row in enumerate(rows, 2):
         if number > _MOST_ROWS:

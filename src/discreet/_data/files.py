@@ -1,8 +1,8 @@
-"""Files, opened by an embedded DuckDB: one, several, a folder of them, or those that match a pattern.
+"""Opening of data files with an embedded DuckDB: one file, several, a folder, or those that match a pattern.
 
-What a record counts as must depend on no other record. So every field of a CSV file is text, a number is read
-from such a field by itself, and every value of a JSON or Excel file is read alone, by its own type. The first
-line of a CSV file or sheet is a record if the column names were forgotten, so a message shows at most one of
+The code of a record must depend on no other record. So every field of a CSV file is read as text, which is
+converted to a number on its own, and every value of a JSON or Excel file is read by its own type. If column
+names were forgotten, the first line of a CSV file or sheet is a record. So a message quotes at most one of
 its fields, and only if it resembles the requested name.
 """
 
@@ -48,9 +48,9 @@ from discreet.errors import (
 
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".jsonl", ".ndjson", ".xlsx")
 LONGEST_LINE = 1 << 26
-"""The longest line of a CSV or JSON file, in bytes."""
+"""The largest length of a line of a CSV or JSON file, in bytes."""
 FEW_MB = 128
-"""Memory for counting the distinct values of a Parquet column, in MB; with more, records are coded."""
+"""Memory limit in MB for grouping a Parquet column by its values; beyond it, records are coded one by one."""
 _MALFORMED = (
     "number of fields, quotes, or not UTF-8; a Latin-1 file is converted by: "
     "iconv -f latin1 -t utf-8 IN > OUT"
@@ -60,16 +60,16 @@ _PARQUET = {"binary_as_string": False, "hive_partitioning": False}
 
 @dataclass(frozen=True)
 class Glob:
-    """All files that match a pattern: ``Glob("visits/2024-*.parquet")``; ``**`` stands for any folders.
+    """All files that match a pattern, as in ``Glob("visits/2024-*.parquet")``; ``**`` matches any folders.
 
-    A pattern is never guessed from a path: a file called ``a[1].csv`` is that file and no other.
+    A plain path is never taken as a pattern: ``"a[1].csv"`` means the file of that name.
     """
 
     pattern: str
 
 
 def is_files(data: Any) -> bool:
-    """Return whether data names files. In a list only Path objects do, since text in a list is records."""
+    """Return whether ``data`` names files. A list must contain Path objects: text in a list is records."""
     if isinstance(data, list | tuple):
         return bool(data) and all(isinstance(item, os.PathLike) for item in data)
     return isinstance(data, str | os.PathLike | Glob) and not is_database(data)
@@ -81,7 +81,7 @@ class Files:
     paths: tuple[Path, ...]
     ending: str
     sheet: str | None = None
-    """The sheet of an Excel workbook, if one is named: ``survey.xlsx#Wave 2``."""
+    """The name of the Excel sheet, if given, as in ``survey.xlsx#Wave 2``."""
     strict: bool = False
     """Whether an invalid record is an error. CSV files are then read in parallel, which fails for some
     well-formed files, and an entry that is not JSON is an error."""
@@ -120,7 +120,7 @@ class Files:
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:
-        """Name the files in errors of this block, without quoting their content."""
+        """Add the names of the files to errors in a ``with`` block, without quoting their content."""
         import duckdb
 
         try:
@@ -133,7 +133,7 @@ class Files:
             raise FileError(f"{self.label} cannot be read: {error.strerror}") from None
 
     def _explain(self, failure: DiscreetError) -> DiscreetError:
-        """Return the error of an engine with the names of these files."""
+        """Return an error like ``failure`` that names these files."""
         if isinstance(failure, EngineFailure):
             # Text that is not UTF-8 makes some versions of DuckDB fail by an error of their own.
             line = next(filter(None, map(self._line_not_utf8, self.paths)), None)
@@ -154,7 +154,7 @@ class Files:
         return FileError(f"{self.label}{several} is not a well-formed {self.ending} file{why}")
 
     def _line_not_utf8(self, path: Path) -> int | None:
-        """Return the number of the first line of a text file that is not UTF-8."""
+        """Return the number of the first line that is not valid UTF-8; None if there is none."""
         if self.ending in (".parquet", ".xlsx"):
             return None
         decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
@@ -169,7 +169,7 @@ class Files:
         return None
 
     def starts(self) -> dict[Path, bytes]:
-        """Return the first bytes of each file, after checking that they fit its extension."""
+        """The first bytes of each file, after a check that they fit its extension."""
         return {path: _start_of(path, self.ending, self.strict) for path in self.paths}
 
     @property
@@ -182,8 +182,7 @@ class Files:
         return "[" + ", ".join(quote_sql(_literal(path)) for path in self.paths) + "]"
 
     def parquet(self, connection: Any) -> Any:
-        """Return Parquet files as a relation; bytes are read as text, and as missing where they are not
-        UTF-8."""
+        """Return Parquet files as a relation; bytes are read as text, and are missing if not valid UTF-8."""
         relation = connection.read_parquet([_literal(path) for path in self.paths], **_PARQUET)
         if not any(str(kind) == "BLOB" for kind in relation.types):
             return relation
@@ -194,7 +193,7 @@ class Files:
     def fields(self, connection: Any) -> tuple[list[str], Any]:
         """Return the column names of CSV files, and a relation with the columns as c0, c1, ….
 
-        Everything is text and nothing is guessed, so that what a field means depends on no other record.
+        All fields are text: no type is inferred, so that the value of a field depends on no other record.
         """
         whole = {"max_line_size": LONGEST_LINE, "buffer_size": 2 * LONGEST_LINE, "parallel": False}
         delimiter, names = self.common_header([_csv_header(path, self.ending) for path in self.paths])
@@ -228,9 +227,7 @@ class Files:
 
 
 def _is_part(path: Path, folder: Path) -> bool:
-    """Return whether a file below a folder holds data; by convention a name with a leading dot or underscore
-    does not.
-    """
+    """Return whether a file in a folder is data: by convention, names that start with a dot or _ are not."""
     is_visible = not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     return is_visible and path.name.lower().endswith(FORMATS) and path.is_file()
 
@@ -289,13 +286,13 @@ def _csv_header(path: Path, ending: str) -> tuple[str, list[str]]:
 
 
 def sql(query: str, **tables: Any) -> Any:
-    """Return the rows of a query as a DuckDB relation, to be counted like any other table.
+    """Return the rows of a query as a DuckDB relation, which can be counted like any other table.
 
-    ``tables`` are the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV or
-    Excel files (a path, a folder, a list of paths, a :class:`Glob`); fields of CSV and Excel are text.
-    Nothing is run before the relation is counted. A pandas column of objects is text too. Types that DuckDB
-    infers from records, as for ``read_csv`` in a query, let one record change how the others are counted:
-    declare the types in the query.
+    ``tables`` gives the names that the query may use: pandas, Polars and Arrow tables, and Parquet, CSV, TSV
+    or Excel files (a path, a folder, a list of paths, or a :class:`Glob`). Fields of CSV and Excel files, and
+    pandas columns of objects, are text. The query runs when the relation is counted. If DuckDB infers types
+    from records, as ``read_csv`` does in a query, one record can change how others are counted: declare the
+    types in the query.
 
     >>> relation = sql("SELECT 1 + i % 2 AS v FROM range(10) t(i) WHERE i < 7")
     >>> sorted(relation.fetchall())
@@ -389,7 +386,7 @@ def open_columns(
 ) -> Iterator[EngineTable | None]:
     """Open the declared columns of a table or of files; yield None for Python values.
 
-    ``columns``: a mapping is one of columns, and no counts of values.
+    With ``columns`` a mapping contains columns, rather than counts of values.
     """
     if is_files(data):
         with opened(data, coders, person) as table:
@@ -402,7 +399,7 @@ def open_columns(
 
 @contextmanager
 def opened(data: Any, coders: Mapping[str | None, Coder], person: str | None) -> Iterator[EngineTable]:
-    """Open the declared columns of files; errors name the files and none of their content."""
+    """Open the declared columns of files; errors name the files but do not quote their content."""
     strict = not all(coder.total for coder in coders.values())
     files = replace(Files.of(data), strict=strict)
     if files.ending == ".json" and not strict:
@@ -447,10 +444,10 @@ def _parquet_table(
 
 
 def _same_schema(connection: Any, files: Files, columns: Sequence[str | None]) -> Files:
-    """Return the parts that have rows, after checking that they share one schema. Columns without rows often
-    have no type.
+    """Return the Parquet files that have rows, after checking that the columns have the same types in all.
 
-    DuckDB would turn a column into the type that it has in the first file, record by record.
+    Files without rows are left out because their columns often have no type. Without the check, DuckDB would
+    convert each column to its type in the first file.
     """
     metadata = connection.sql(f"SELECT file_name, num_rows FROM parquet_file_metadata({files.sql_list()})")
     empty = {name for name, rows in metadata.fetchall() if rows == 0}
@@ -492,7 +489,7 @@ def _csv_table(
 def _positions(
     files: Files, names: Sequence[str], coders: Mapping[str | None, Coder], person: str | None
 ) -> list[int]:
-    """Return the positions of the columns among the names of the first line."""
+    """Return the positions of the declared columns among the names in the first line."""
     if any(column not in names and coder.is_record(names) for column, coder in coders.items()):
         raise FileError(f"{files.label}: the first line looks like a record, not like column names")
     if None in coders:
@@ -529,7 +526,7 @@ def _json_records(connection: Any, files: Files, starts: Mapping[Path, bytes]) -
 def _json_columns(
     records: Any, files: Files, coders: Mapping[str | None, Coder], person: str | None
 ) -> list[str]:
-    """Return the named columns, after checking that every entry is an object and that each name occurs."""
+    """Return the names of the columns, after checking that every entry is an object and each name occurs."""
     wanted = [*coders, *([] if person is None else [person])]
     if all(coder.total for coder in coders.values()):  # whether any record has a column is not to be told
         if None in coders:
@@ -565,7 +562,7 @@ def _pointer(column: str) -> str:
 def _json_table(records: Any, pointers: Sequence[str], coders: Mapping[str | None, Coder]) -> EngineTable:
     """Return a table with a column for each named field of JSON records, and perhaps the person's key.
 
-    Each value is read by its own type: a type inferred from all records would let one record change all.
+    Each value is read by its own type: a type inferred from all records would depend on other records.
     """
     import narwhals as nw
 

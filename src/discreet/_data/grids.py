@@ -1,9 +1,9 @@
-"""Numbers as whole numbers: a grid between declared bounds, and bins between declared edges.
+"""Coding of numbers as integers: points of a grid between declared bounds, or bins between declared edges.
 
-A sum of floats depends on the order of its terms, and so on the engine, and one record can move it by more
-than the bounds say (Casacuberta, Shoemate, Vadhan and Wagaman 2022, "Widespread underestimation of
-sensitivity in differentially private libraries and how to fix it"). So each record is first placed on a grid
-of equally spaced points, independently of others, in IEEE doubles; only whole numbers are summed.
+A floating-point sum depends on the order of its terms, and so on the engine, and one record can change it by
+more than the bounds imply (Casacuberta, Shoemate, Vadhan and Wagaman 2022, "Widespread underestimation of
+sensitivity in differentially private libraries and how to fix it"). So each record is first rounded to a grid
+of equally spaced points, on its own, in IEEE doubles; only integers are summed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """Sums of n records that were clipped to ``bounds`` and put on a grid of ``steps`` equal steps.
+    """The sum and sum of squares of n records, clipped to ``bounds`` and rounded to a grid with ``steps``.
 
-    ``grid_sum`` and ``grid_squares`` are Σj and Σj² of the grid points j ∈ {0, …, steps}: whole numbers,
-    equal on every engine; noise is added to them. Replacing m records moves them by at most m·steps and
-    m·steps². ``bounds`` are exact: a float means its printed decimal, so 0.1 is 1/10.
+    ``grid_sum`` and ``grid_squares`` are Σj and Σj² of the grid points j ∈ {0, …, steps}. They are integers,
+    the same on every engine, and noise is added to them. Replacing m records changes them by at most m·steps
+    and m·steps². ``bounds`` are exact: a float means its printed decimal, so 0.1 is 1/10.
     """
 
     n: int
@@ -46,23 +46,23 @@ class ClippedSum:
 
     @property
     def total(self) -> Fraction:
-        """Σ (lo + step·j), exactly; one replaced record moves it by at most hi − lo."""
+        """The sum of the rounded values lo + step·j, exactly; replacing a record changes it by ≤ hi − lo."""
         return self.n * self.bounds[0] + self.step * self.grid_sum
 
     @property
     def squares(self) -> Fraction:
-        """Σ (lo + step·j)², exactly."""
+        """The sum of the squares (lo + step·j)² of the rounded values, exactly."""
         low, step = self.bounds[0], self.step
         return self.n * low**2 + 2 * low * step * self.grid_sum + step**2 * self.grid_squares
 
 
 class Numbers(Coder):
-    """The base of :class:`Grid` and :class:`Bins`, which read a number and refuse text."""
+    """The base of :class:`Grid` and :class:`Bins`: coders of numbers, for which text is invalid."""
 
     kinds: ClassVar = {"truth": "truth", "whole": "real", "huge": "real", "real": "real"}
 
     reach: tuple[float, float]
-    """The lowest and the highest finite number that is declared."""
+    """The smallest and the largest declared number that is finite."""
 
     def find(self, value: Any) -> int:
         if not isinstance(value, Real | Decimal):
@@ -78,7 +78,7 @@ class Numbers(Coder):
 
     @abstractmethod
     def locate(self, number: nw.Expr) -> Any:
-        """Locate numbers inside an engine; the result for null and NaN is not used."""
+        """Return an expression for the code of a number; its result for null and NaN is not used."""
 
     def expression(self, value: nw.Expr, dtype: Any) -> Any:
         nw = words(value)
@@ -109,10 +109,10 @@ class Numbers(Coder):
 
 
 class Grid(Numbers):
-    """Code j = ⌊(clip(x) − lo)/(hi − lo)·steps + ½⌋, in IEEE doubles, 0 ≤ j ≤ steps; ±∞ clips.
+    """Codes j = ⌊(clip(x) − lo)/(hi − lo)·steps + ½⌋ of numbers x, in IEEE doubles; ±∞ is clipped.
 
-    Each operation is correctly rounded, hence monotone: x ≤ y has j(x) ≤ j(y), lo has 0 and hi has ``steps``.
-    ``integers``: x must be a whole number, or ±∞, and j is clip(x) − lo.
+    Each operation is correctly rounded and hence monotone: j(x) ≤ j(y) if x ≤ y, and lo and hi have the codes
+    0 and ``steps``. With ``integers``, x must be a whole number or ±∞, and j is clip(x) − lo.
     """
 
     invalid_reason = "a value that is not a number, or not a whole number with integers=True"
@@ -173,7 +173,7 @@ class Grid(Numbers):
 
 
 class WeightGrid(Grid):
-    """Weights from 0 to the declared largest; a larger one counts as the largest, with a code of its own."""
+    """Codes of weights between 0 and the declared largest; larger weights have a code of their own."""
 
     invalid_reason = "an invalid weight: a negative number, or not a number"
     hint = "repair them before the survey is analysed"
@@ -197,7 +197,7 @@ class WeightGrid(Grid):
 
 
 class Bins(Numbers):
-    """Code i of the bin e_i ≤ x < e_{i+1}; the last bin holds its upper edge too."""
+    """Codes i of the bins e_i ≤ x < e_{i+1}; the last bin also contains its upper edge."""
 
     invalid_reason = "a value that is not a number, or is outside the declared edges"
     hint = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"
@@ -241,7 +241,7 @@ class Bins(Numbers):
         nw = words(number)
 
         def search(first: int, last: int) -> Any:
-            """Return the bin among first … last by bisection, which keeps the expression shallow."""
+            """Return an expression for the bin among first, …, last, by bisection, to keep it shallow."""
             if first == last:
                 return nw.lit(first)
             middle = (first + last + 1) // 2
@@ -266,7 +266,7 @@ def _is_number(text: str) -> bool:
 
 
 def _exact(number: Any, name: str, shown: Any) -> Fraction:
-    """Return a declared number exactly: a float means its printed decimal, so 0.1 is 1/10."""
+    """Return a declared number as an exact fraction: a float means its printed decimal, so 0.1 is 1/10."""
     number = as_plain(number)
     if isinstance(number, bool) or not isinstance(number, Real | Decimal):
         raise InvalidInputError("must be finite numbers, declared and public", name, shown)

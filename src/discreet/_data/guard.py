@@ -11,11 +11,10 @@ from discreet.errors import EngineFailure
 
 
 def redact_errors(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Wrap a function so that errors of an engine show only their name, never data.
+    """Wrap a function so that errors of an engine show only the name of the error, never data.
 
-    If DuckDB was opened in this call and fails with an internal error, the call is repeated once and opens
-    the same files or in-memory tables again. A relation that the caller opened is not read twice, because it
-    may yield its records only once.
+    If the call opened DuckDB itself and this fails with an internal error, the call is repeated once. A
+    relation that the caller opened is not read twice, because it may yield its records only once.
     """
 
     @functools.wraps(function)

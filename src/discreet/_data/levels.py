@@ -2,12 +2,12 @@
 
 The rule is the same on every engine:
 
-* text, and anything not listed below, equals a level that prints the same: ``"1"`` equals ``"1"``, ``1``;
-* a number equals a level that is, or reads as, the same number: ``1.0`` equals ``1``, ``"1"`` and ``True``;
-* a truth value equals the levels True/False, 1/0 and, in any case, ``"true"``/``"false"``;
-* where two levels read as the same number or truth value (``"1"``, ``"01"``), such a record equals neither;
+* text, and any type not listed below, equals a level with the same text: ``"1"`` equals ``"1"`` and ``1``;
+* a number equals a level with the same numeric value: ``1.0`` equals ``1``, ``"1"`` and ``True``;
+* a boolean equals the levels True/False, 1/0 and ``"true"``/``"false"`` in upper or lower case;
+* if two levels have the same numeric or boolean value (``"1"``, ``"01"``), such a record equals neither;
 * null and NaN are missing and equal no level. In a CSV file an empty field is missing;
-* what is nested (an array or object in a JSON file) equals no level.
+* a nested value (an array or object in a JSON file) equals no level.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MOST_CHAINED_LEVELS = 64
 
 
 class Levels(Coder):
-    """A :class:`Domain` as a coder: the code of a record is the position of its level.
+    """The coder for a :class:`Domain`: the code of a record is the position of its level.
 
-    ``keeps_missing``: values that are left out have a place of their own, the last, and are counted there.
+    With ``keeps_missing``, missing values that are left out are counted under a code of their own, the last.
     """
 
     kinds: ClassVar = {"text": "text", "truth": "truth", "whole": "whole", "huge": "text", "real": "real"}
@@ -61,7 +61,7 @@ class Levels(Coder):
 
     @cached_property
     def near(self) -> tuple[list[str], list[str]]:
-        """The levels without white space around them, and these in lower case."""
+        """The levels without surrounding white space, and the same in lower case."""
         stripped = [text.strip(WHITE) for text in self.domain.texts]
         return stripped, [text.lower() for text in stripped]
 
@@ -85,8 +85,11 @@ class Levels(Coder):
         return "case" if stripped.lower() in self.near[1] else None
 
     def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
-        """Return the value of a typed column to compare, whether it is missing, its levels' codes, and
-        others'."""
+        """Return how a typed column is coded, as a tuple of four.
+
+        The expression to compare with levels; whether it is missing; a mapping from each level to its code;
+        and the code of all other values.
+        """
         nw = words(value)
         numbers = self.domain.numbers
         if dtype in (nw.String, nw.Categorical, nw.Enum):
@@ -119,7 +122,7 @@ class Levels(Coder):
 
 
 def _find(value: nw.Expr, wanted: list[tuple[Any, int]], other: int) -> Any:
-    """Build a chain of comparisons; for many values the block is found first, which keeps chains short."""
+    """Build an expression of comparisons; many values are compared in blocks, to keep chains short."""
     nw = words(value)
     code = nw.lit(other)
     if len(wanted) <= _MOST_CHAINED_LEVELS:

@@ -1,4 +1,4 @@
-"""Reading of single records, for models that need more than sums. No other module does this."""
+"""Reading of single records, for models that need more than counts and sums. Only this module does so."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def read_rows(data: Any, columns: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
-    """Count the records by their text, without missing ones, for levels that are not declared.
+    """Count the records of each value, as text and without missing values, for levels that are not declared.
 
-    What a record counts as depends on that record alone. No value is an error.
+    The text of a record depends on that record alone. Any value is valid.
     """
     if is_files(data):
         files = Files.of(data)
@@ -83,10 +83,10 @@ def count_texts(data: Any, column: str | None = None) -> dict[str, int]:
 def count_codes(
     data: Any, codes: range, column: str | None = None, *, other: int | None = None, strict: bool = True
 ) -> dict[int, int]:
-    """Count the records with each code, by its position in a range too long to be listed.
+    """Count the records with each whole number of a long range; return counts by position in the range.
 
-    A code is a whole number, or its text without leading zeros. Missing values are left out. Another value
-    counts as ``other``; if that is None it is an error, or without ``strict`` left out too.
+    A value is a whole number, or its text without leading zeros. Missing values are left out. Any other value
+    counts as ``other``; if that is None it raises an error, or is left out if not ``strict``.
     """
     counts: dict[int, int] = {}
     for text, records in count_texts(data, column).items():
@@ -104,7 +104,7 @@ def count_codes(
 
 
 def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
-    """Return the values of a column with their frequencies."""
+    """Return the distinct values of a column with their frequencies."""
     import narwhals as nw
 
     if hasattr(frame, "words"):
@@ -120,9 +120,9 @@ def _values(frame: Any, name: str) -> Iterable[tuple[Any, int]]:
 
 
 def _readable(value: Any, dtype: Any) -> Any:
-    """Return a column in values that Python can represent; Python has no dates after the year 9999.
+    """Return a column of numbers, text or booleans; other types, such as dates, are an error.
 
-    A type that narwhals does not know is text.
+    Types that narwhals does not know are converted to text.
     """
     import narwhals as nw
 
@@ -134,13 +134,13 @@ def _readable(value: Any, dtype: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers, text and None unchanged, and any other value as the text that it prints as."""
+    """Return numbers, text and None unchanged, and any other value as text."""
     value = as_plain(value)
     return value if value is None or isinstance(value, str | float | int | Decimal) else value_text(value)
 
 
 def as_number(value: Any) -> float:
-    """Return the number of a record, also where a file holds it as text; NaN if it has none."""
+    """Return a value as a float, also if it is text; NaN if it is not a number."""
     try:
         return math.nan if value is None else float(value)
     except (TypeError, ValueError):

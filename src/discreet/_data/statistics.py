@@ -1,4 +1,4 @@
-"""The sufficient statistics: exact whole numbers from records on any engine and a public declaration."""
+"""Exact counts and sums of records from any table, file or database, under a public declaration."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def count_levels(
 
     ``data`` is a list, iterator, NumPy array, column or table of pandas, Polars, Arrow, DuckDB or PySpark, a
     mapping from value to count (nothing else is interpreted as counts), or files: a path, a folder, a list of
-    :class:`~pathlib.Path`, or a :class:`Glob`. Tables and files with several columns need ``column``, and CSV
-    and TSV files always do.
+    :class:`~pathlib.Path`, or a :class:`Glob`. ``column`` is required for tables and files with several
+    columns, and for all CSV and TSV files.
 
-    ``person`` and ``per_person``: the key column of people, and the most records of each that are counted;
+    ``person`` is the key column of people, ``per_person`` the largest number of records counted for each;
     see :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
     ``private_size`` says that the number of records is private: an empty dataset is counted too, and no error
     reveals the number. Where missing values are left out and n is public, their number is the last count.
@@ -56,9 +56,7 @@ def count_levels(
 
 
 def _check_name(data: Any) -> None:
-    """Refuse a pandas Series that is named like the result of ``value_counts()``: it may hold records or
-    counts.
-    """
+    """Raise an error for a Series with the name that ``value_counts()`` gives: it may contain counts."""
     if getattr(data, "ndim", 0) == 1 and hasattr(data, "index") and hasattr(data, "to_dict"):
         name = getattr(data, "name", None)
         if isinstance(name, str) and name in ("count", "proportion"):
@@ -70,7 +68,7 @@ def _check_name(data: Any) -> None:
 
 
 def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[RecordBound]) -> NDArray[np.int64]:
-    """Return exact counts of the cross table of several columns: an array with an axis for each, in order.
+    """Return the exact contingency table of several columns: an array with an axis for each, in their order.
 
     ``data`` is a table or file with the columns that ``domains`` names; each domain decides about missing and
     undeclared values of its own column. Where missing values of a column are left out and n is public, they
@@ -84,10 +82,10 @@ def contingency(data: Any, domains: Mapping[str, Domain], **bound: Unpack[Record
 def contingencies(
     data: Any, domains: Mapping[str, Domain], tables: Sequence[Sequence[str]], **bound: Unpack[RecordBound]
 ) -> list[NDArray[np.int64]]:
-    """Return exact counts of several cross tables, each of some of the columns, in one pass over the data.
+    """Return several exact contingency tables, each of some of the columns, in one pass over the data.
 
-    They are margins of one table of all columns, whose empty cells are never listed, so they agree with each
-    other even where the records of a person are bounded or missing values are left out.
+    All are margins of the table of all columns (of which only non-empty cells are stored). So they agree with
+    each other, even if the records of a person are bounded or missing values are left out.
     """
     import numpy as np
 
@@ -135,12 +133,13 @@ def clipped_sum(
 ) -> ClippedSum:
     """Return the exact sum, and sum of squares, of numbers clipped to the declared ``bounds``.
 
-    Each record is put on a grid of ``steps`` equal steps between the bounds (65536 if not given) and whole
-    numbers are summed, so the result is the same on every engine and one record moves it by no more than the
-    bounds say. ``integers``: whole numbers, such as counts, in steps of 1; others are an error. ±∞ is
-    clipped; null and NaN count as ``missing``, a value within the bounds, or are an error. Bounds are
-    declared: there is no way to read them from the data. ``strict=False``: what is not a number counts as
-    missing. For the rest see :func:`count_levels`; text is read as numbers in CSV and TSV files only.
+    Each record is rounded to a grid of ``steps`` equal steps between the bounds (65536 by default), and
+    integers are summed. So the result is the same on every engine, and one record changes it by no more than
+    the bounds imply. With ``integers`` records must be whole numbers, such as counts, and steps are 1. ±∞ is
+    clipped. Null and NaN count as ``missing``, a value within the bounds; without it they are an error.
+    Bounds must be declared and are never read from the data. With ``strict=False`` a value that is not a
+    number counts as missing. Other parameters are as in :func:`count_levels`. Text is converted to numbers in
+    CSV and TSV files only.
     """
     bound = Contribution(person, per_person, n, strict=strict)
     grid = Grid(bounds, steps, integers, missing).accepting(not strict)
@@ -158,20 +157,20 @@ def clipped_sum(
 
 @dataclass(frozen=True)
 class Contribution:
-    """The bound of m = ``per_person`` records for each person, and its effect on guarantees.
+    """The bound of at most m = ``per_person`` records for each person, and its effect on guarantees.
 
-    Of a person with more records, those with the smallest codes enter (the first levels, the lowest
-    numbers): a choice that looks at that person's records alone. It is not a random sample: where people
-    have many records and m is small, the first levels are favoured.
+    Of a person with more records, those with the smallest codes are used (the first levels, the lowest
+    numbers). This choice depends on that person's records alone. It is not a random sample: if people have
+    many records and m is small, the first levels are over-represented.
 
-    *m = 1.* A person enters with exactly one record, so the number of records is the number of people.
-    Replacing one person, with all their records, replaces one record: a replace-one guarantee of ε is one of
-    ε for people, and the number of people is public.
+    *m = 1.* Exactly one record of each person is used, so the number of records is the number of people.
+    Replacing one person, with all their records, replaces one record. So a replace-one guarantee of ε for
+    records is also one of ε for people, and the number of people is public.
 
-    *m > 1.* Replacing one person replaces at most m records only where both people enter with equally many.
-    Then, by group privacy, a replace-one guarantee of ε is one of m·ε for people. The number n of records
-    after the bound is public and must not be learned from the data, where it would depend on how many
-    records a person has: ``n`` must be declared, and the guarantee is for data with exactly that number.
+    *m > 1.* Replacing one person replaces at most m records, if both people have equally many that are used.
+    Then, by group privacy, a replace-one guarantee of ε for records is one of m·ε for people. The number n of
+    records after the bound is public. Because it depends on how many records people have, it must not be read
+    from the data: ``n`` must be declared, and the guarantee is for data with exactly that number.
     """
 
     person: str | None = None
@@ -199,7 +198,7 @@ class Contribution:
             )
 
     def levels(self, domain: Domain) -> Coder:
-        """Return the coder of a column, which also counts the values that are left out where n is public."""
+        """Return the coder of a column; if n is public, it also counts missing values that are left out."""
         coder: Coder = Levels(domain, keeps_missing=not self.private_size)
         if isinstance(domain, BinnedDomain):
             has_missing_bin = domain.missing == "missing" or (
@@ -243,7 +242,7 @@ def _count(data: Any, coder: Coder, column: str | None, bound: Contribution) -> 
 def counted_cells(
     table: EngineTable, bound: Contribution, where: Sequence[str]
 ) -> Mapping[tuple[int, ...], int]:
-    """Return the number of records of each cell that the bound keeps; it is an error if one has no place."""
+    """Return the number of records of each cell under the bound; raise an error if a record is invalid."""
     cells = count_cells(table, bound.per_person)
     problems = []
     for index, coder in enumerate(table.coders):

@@ -1,4 +1,4 @@
-"""The coding of records by a declaration, and the counting of records that are Python values."""
+"""The base of all coders, which turn records into integers, and the counting of Python values."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
 
 RANGES = {f"Int{b}": (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for b in (8, 16, 32, 64, 128)}
 RANGES |= {f"U{name}": (0, 2 * high + 1) for name, (_, high) in RANGES.items()}
-"""Lowest and highest value of the whole-number types of a column."""
+"""The smallest and largest value of each integer type of a column."""
 _RECORDS_AT_ONCE = 1 << 16
 
 
 def is_database(data: Any) -> bool:
-    """Whether data name a table of a database: text with ``://``, or a pair of an engine and a table."""
+    """Return whether ``data`` names a database table: text with ``://``, or a pair (engine, table)."""
     if isinstance(data, str):
         return "://" in data
     return isinstance(data, tuple) and len(data) == 2 and type(data[0]).__module__.startswith("sqlalchemy.")
 
 
 def words(of: Any) -> Any:
-    """Return narwhals for an expression or frame, or its equivalent for a database."""
+    """Return the module for building expressions: narwhals, or its equivalent if ``of`` is of a database."""
     import narwhals
 
     return getattr(of, "words", narwhals)
 
 
 class Coder(ABC):
-    """The coding of one column: a whole number for each record, which depends on that record alone.
+    """The coding of one column: an integer for each record, which depends on that record alone.
 
-    Codes 0 … ``size`` − 1 are the declared places. ``invalid_code`` is the code of an undeclared value and
-    ``missing_code`` that of a missing one: a declared place if they are mapped to one, else ``size`` and
-    ``size + 1``. ``untyped_code`` marks a value whose type the engine does not know.
+    Codes 0, …, ``size`` − 1 stand for declared levels, bins or grid points. Undeclared values have the code
+    ``invalid_code``, and missing values ``missing_code``: a declared code if they count as a level, otherwise
+    ``size`` and ``size + 1``. ``untyped_code`` marks a value whose type the engine does not know.
     """
 
     size: int
     invalid_code: int
     missing_code: int
     drops_missing: bool = False
-    """Whether missing values are left out, rather than an error."""
+    """Whether missing values are left out; otherwise they are an error, unless they count as a level."""
     total: bool = False
-    """Whether every value has a place: see :meth:`accepting`."""
+    """Whether no value is invalid; see :meth:`accepting`."""
     kinds: ClassVar[Mapping[str, str]]
-    """For values with their own type (JSON): the column that holds each kind; invalid kinds are left out."""
+    """For JSON, where each value has its own type: the column for each kind; other kinds are invalid."""
     invalid_reason: ClassVar[str]
     hint: ClassVar[str]
     missing_hint: ClassVar[str]
-    """For messages: what invalid records hold, what to do about them, and about missing ones."""
+    """For messages: what is wrong with invalid records, what to do about them, and about missing ones."""
 
     @property
     def untyped_code(self) -> int:
@@ -82,20 +82,21 @@ class Coder(ABC):
 
     @abstractmethod
     def expression(self, value: nw.Expr, dtype: Any) -> Any:
-        """Return the code of a typed column inside an engine; a type that cannot be read is a
-        :class:`DataError`."""
+        """Return an expression for the codes of a typed column; other types raise a :class:`DataError`."""
 
     @abstractmethod
     def is_record(self, names: Sequence[str]) -> bool:
         """Return whether the first line of a CSV file looks like a record rather than column names."""
 
     def near_miss(self, value: Any) -> str | None:
-        """Return ``"blank"`` or ``"case"`` if an undeclared value differs from a declared one only in
-        that."""
+        """Classify an undeclared value that is nearly a level.
+
+        Returns ``"blank"`` if it differs only by white space, ``"case"`` if only by case, otherwise None.
+        """
         return None
 
     def code(self, value: Any) -> int:
-        """Return the code of any Python value; one that cannot be compared is outside the declaration."""
+        """Return the code of any Python value; a value that cannot be compared is invalid."""
         value = as_plain(value)
         if is_missing(value):
             return self.missing_code
@@ -107,10 +108,10 @@ class Coder(ABC):
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of records by declared place, and of those ``missing`` or ``unknown``; each counts once.
+    """Numbers of records: ``counts`` by declared code, and of ``missing`` and invalid (``unknown``) values.
 
-    ``blank`` and ``case`` count the unknown ones that differ from a level in nothing but the white space
-    around them, or upper and lower case. With ``private_size`` no message states a number of records.
+    ``blank`` and ``case`` are the numbers of invalid values that differ from a level only by surrounding
+    white space, or by upper and lower case. With ``private_size`` no message states a number of records.
     """
 
     counts: tuple[int, ...]
@@ -129,7 +130,7 @@ class Tally:
         return cls(tuple(codes[:size]), codes[size + 1], codes[size], blank, case, private_size)
 
     def problems(self, coder: Coder) -> list[str]:
-        """Describe the records that the declaration does not cover, and what to do."""
+        """Describe invalid and missing records, and what to do about them, as parts of a message."""
         missing = 0 if coder.drops_missing else self.missing
         records = sum(self.counts) + missing + self.unknown
         if not (records or self.missing or self.private_size):  # those that are left out are there
@@ -152,7 +153,7 @@ class Tally:
         return problems
 
     def complete_counts(self, coder: Coder) -> tuple[int, ...]:
-        """Return the counts; raise an error if some record has no code."""
+        """Return the counts; raise an error if there are invalid or missing records."""
         if problems := self.problems(coder):
             raise DataError("; ".join(problems))
         return self.counts
@@ -171,11 +172,11 @@ def is_missing(value: Any) -> bool:
 
 
 def value_text(value: Any) -> str:
-    """Return the text of a value, which depends on that value alone; its type if it has no text.
+    """Return the text of a value, or the name of its type if it has none; it depends on that value alone.
 
-    Equal numbers print alike, whatever their type: engines, and Python too, count 1 and 1.0, or 0.0 and
-    -0.0, as one, under the name of whichever came first; and pandas turns whole numbers into floats where
-    one is missing.
+    Equal numbers have the same text, whatever their type. Otherwise it could depend on other records: engines
+    and Python group 1 and 1.0, or 0.0 and -0.0, under whichever came first, and pandas turns integers into
+    floats if a value is missing.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -191,12 +192,12 @@ def wrong_type(name: str, use: str = "counted; turn it into text, numbers or tru
 
 
 def count_values(data: Any, coder: Coder, private_size: bool = False) -> tuple[int, ...]:
-    """Count Python values, or a mapping from value to count; raise an error if some have no code."""
+    """Count Python values, or a mapping from value to count; raise an error if some are invalid."""
     return count_weighted(value_counts(data), coder, private_size).complete_counts(coder)
 
 
 def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size: bool = False) -> Tally:
-    """Count values, each with the number of its records."""
+    """Count values from pairs (value, number of records)."""
     counts = [0] * coder.codes
     near = {"blank": 0, "case": 0}
     for value, weight in pairs:
@@ -211,7 +212,7 @@ def count_weighted(pairs: Iterable[tuple[Any, int]], coder: Coder, private_size:
 
 
 def value_counts(data: Any) -> Iterable[tuple[Any, int]]:
-    """Return pairs of value and count, from Python values or a mapping from value to count."""
+    """Return pairs (value, count) from Python values or a mapping from value to count."""
     return zip(data, _weights(data), strict=True) if isinstance(data, Mapping) else distinct(data)
 
 
@@ -227,13 +228,16 @@ def _weights(counts: Mapping[Any, Any]) -> Iterator[int]:
 
 
 def alike(values: Iterable[Any]) -> bool:
-    """Return whether equal values have the same code; True == 1, and (1,) == (True,), do not."""
+    """Return whether the types of the values guarantee that equal ones have the same code.
+
+    True == 1 and (1,) == (True,), for example, have different codes.
+    """
     types = set(map(type, values))
     return types <= {str, int, float, type(None)} or types <= {str, bool, type(None)}
 
 
 def distinct(data: Any) -> Iterator[tuple[Any, int]]:
-    """Yield pairs of value and count, for a part of the records at a time, to bound the memory."""
+    """Yield pairs (value, count), for blocks of records, to bound memory."""
     numpy = sys.modules.get("numpy")
     array = data if numpy is not None and isinstance(data, numpy.ndarray) else None
     if array is not None and array.ndim != 1:

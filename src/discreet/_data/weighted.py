@@ -1,8 +1,9 @@
-"""Exact weighted totals, and sums of their squares: whole numbers from records on any engine.
+"""Exact weighted totals and sums of squares of records, as integers.
 
-A weight is put on a grid between 0 and the declared most, and cut there. A record adds its weight to the cell
-of its value; for the mean of a column the weight is divided between both bounds, as near as the value is to
-each. What one record adds depends on that record and the declaration alone: nothing is divided by a sum.
+A weight is clipped to the declared maximum and rounded to a grid. A record adds its weight to the cell of its
+value. For the mean of a column, the weight is divided between the lower and the upper bound, in proportion to
+the nearness of the value. What a record adds depends on that record and the declaration alone: weights are
+not normalised by their sum.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from discreet.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class WeightedSums:
-    """Exact sums over the records. All are private, except the number of records if n is public.
+    """Exact weighted sums over the records. All are private, except the number of records if n is public.
 
     Attributes
     ----------
     totals : tuple of tuples
-        For each group the total of each cell, in steps of the grids of weights and of values.
+        The total of each cell, for each group, in steps of the grids of weights and of values.
     squares : tuple of tuples
-        For each group the sums over units of the products of what a unit adds to two cells (the upper
-        triangle), or of squares alone; with strata, about the stratum means.
+        For each group, the upper triangle (or only the diagonal) of the matrix Σxxᵀ, where x is what a unit
+        adds to each cell. With strata, stratum means are subtracted from x.
     cut, records, squared : int
-        Number of weights above the declared largest, number of records, and sum of squared weights.
+        Number of weights above the declared maximum, number of records, and sum of squared weights.
     units, strata : int
-        Number of records, or of clusters, and number of strata that have any.
+        Number of units (records or clusters), and number of strata with at least one unit.
     """
 
     totals: tuple[tuple[int, ...], ...]
@@ -52,20 +53,21 @@ class WeightedSums:
 
 @dataclass(frozen=True)
 class WeightedDesign:
-    """What a weighted estimate sums, and in which groups; all of it is public.
+    """The columns of a weighted estimate, and how they are coded; all of it is public.
 
     Parameters
     ----------
     weight, most
-        The column of weights, and the largest that enters.
+        The column of weights, and the declared maximum, to which larger weights are clipped.
     outcomes
-        Columns and their values; or one column and the grid on which its mean is taken.
+        Columns with their domains; or one column with a grid, for its mean.
     by, strata
         A column and its values, or None.
     clusters
         Whether the records of each person of ``bound`` form a cluster.
     bound
-        What identifies a person, and how many of their records enter: see :class:`Contribution`.
+        The column that identifies people, and the largest number of records of each, as in
+        :class:`Contribution`.
     """
 
     weight: str
@@ -89,12 +91,12 @@ class WeightedDesign:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether squares alone are summed: no unit is in two cells, and no mean is subtracted."""
+        """Whether only squares are summed: no unit is in two cells, and no mean is subtracted."""
         return self.grid is None and not self.clusters and self.strata is None
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs of cells whose products are summed."""
+        """The pairs of cells (i, j) for which the products x_i·x_j are summed."""
         if self.is_diagonal:
             return [(cell, cell) for cell in range(self.cells)]
         return list(combinations_with_replacement(range(self.cells), 2))
@@ -178,8 +180,7 @@ class WeightedDesign:
         )
 
     def _places(self, record: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-        """Yield the group, the cell and the parts of its weight that a record adds to it; nothing if left
-        out."""
+        """Yield (group, cell, parts of the weight) for each cell to which a record adds; none if left out."""
         group = 0
         if self.by is not None:
             group = record[self.by[0]]

@@ -1,10 +1,10 @@
-"""Messages of engines are withheld, because they often quote a record.
+"""Replacement of engines' errors by our own, because an engine's message often quotes a record.
 
 Only exceptions of this package reach the caller, without the cause, context, notes or stack frames of an
 engine. Every function that other packages call is guarded (:mod:`discreet._data.guard`).
 
-Only this module decides whether the data or the engine failed. Data that an engine cannot read raise an
-:class:`EngineError`. An internal error of the engine raises an :class:`EngineFailure`, which says nothing
+This module also decides whether the data or the engine are at fault. Data that an engine cannot read raise an
+:class:`EngineError`. An internal error of the engine raises an :class:`EngineFailure`, which reveals nothing
 about the data; a call that opened DuckDB itself is then repeated once, on a new connection.
 """
 
@@ -37,7 +37,7 @@ _OWN_ERRORS = {
     ("polars", "PanicException"): "polars",
     ("py4j", "Py4JNetworkError"): "pyspark",
 }
-"""Package and name of the internal errors of engines, and the engine's name."""
+"""The engine of each internal error, by the package and name of its exception."""
 _connections: ContextVar[int] = ContextVar("_connections", default=0)
 
 
@@ -50,17 +50,17 @@ class EngineError(DataError):
 
 
 def connections() -> int:
-    """Return how often DuckDB was opened in this thread."""
+    """Return how many times DuckDB was opened in this thread."""
     return _connections.get()
 
 
 def may_be_repeated(failure: DiscreetError) -> bool:
-    """Whether DuckDB may succeed on a new connection where it failed on this one."""
+    """Return whether the call may succeed on a new connection of DuckDB."""
     return isinstance(failure, EngineFailure) and failure.engine == "duckdb" and not failure.twice
 
 
 def ours(error: BaseException) -> DiscreetError:
-    """Return our error for an error of an engine; our own errors are returned as they are."""
+    """Return the error of this package that replaces an engine's error; our own are returned unchanged."""
     if isinstance(error, DiscreetError):
         return error
     name = type(error).__name__
@@ -85,7 +85,7 @@ def ours(error: BaseException) -> DiscreetError:
 
 
 def caught(error: BaseException) -> DiscreetError:
-    """Return our error for one that was caught; an interrupt of the user is raised again."""
+    """Return the replacement of a caught error; an interrupt by the user is raised again."""
     # Polars panics are no Exception.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
@@ -93,16 +93,16 @@ def caught(error: BaseException) -> DiscreetError:
 
 
 def bare(failure: DiscreetError) -> DiscreetError:
-    """Return an error without cause, context and frames; it must be raised outside of any ``except`` block.
+    """Return an error without cause, context and stack frames, to be raised outside any ``except`` block.
 
-    A log of the whole chain would contain the engine's message, which ``from None`` only hides.
+    ``from None`` would only hide the engine's message, which a log of the whole chain would still contain.
     """
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
 
 
 def _is_internal_to_spark(error: BaseException) -> bool:
-    """Return whether an error is internal to Spark, by its condition, which PySpark 3 calls a class."""
+    """Return whether an error is internal to Spark, by its error condition (an error class in PySpark 3)."""
     condition = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     if not type(error).__module__.startswith("pyspark.") or condition is None:
         return False
@@ -113,7 +113,7 @@ def _is_internal_to_spark(error: BaseException) -> bool:
 
 
 def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> EngineFailure:
-    """Return the error for a failure of an engine itself; ``where`` names the files that it read."""
+    """Return the error for an internal failure of an engine; ``where`` names the files that it read."""
     name, version = _ENGINES[engine], getattr(sys.modules.get(engine), "__version__", "")
     files, times = f"{where}: " if where else "", ", twice," if twice else ""
     failure = EngineFailure(
@@ -128,7 +128,7 @@ def failed(engine: str, kind: str, where: str = "", *, twice: bool = False) -> E
 
 @contextmanager
 def silent_spark() -> Iterator[None]:
-    """Silence the log of PySpark in this thread, because it quotes records in the errors that it logs."""
+    """Silence the log of PySpark in this thread, because logged errors quote records."""
     if "pyspark" not in sys.modules or importlib.util.find_spec("pyspark.logger") is None:
         yield  # PySpark 3 has no such log
         return
@@ -148,8 +148,7 @@ def silent_spark() -> Iterator[None]:
 
 
 def connect() -> Any:
-    """Open DuckDB in memory, so that it downloads nothing, writes no record to disk and prints no
-    progress."""
+    """Open DuckDB in memory, with settings that prevent downloads, writing to disk and progress bars."""
     import duckdb
 
     _connections.set(connections() + 1)

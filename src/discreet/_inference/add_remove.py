@@ -5,10 +5,11 @@ true counts are xᵢ ~ Poisson(λᵢ), the noisy ones zᵢ = xᵢ + noise. Given
 
     π(xᵢ | zᵢ, b) ∝ Γ(αᵢ + x)/x! · (1 + b)^{−x} · P(noise = zᵢ − x),   θ | x ~ Dir(α + x).
 
-A fixed b would determine n to within 1/√Σα. Instead, the expected number of records Σα/b is log-uniform on a
-declared range, or has the prior that matches the noise, and is integrated out over nodes. The share of one
-level depends on the sum of the others through its moments. These are exact, because cumulants add, and a
-Gauss rule for that sum has the same first moments.
+A fixed b would determine n to within a relative error of 1/√Σα. Instead, the expected number of records Σα/b
+has a log-uniform prior on a declared range, or by default the prior :class:`Matching`, and is integrated out
+by quadrature. The posterior of one level's share also needs the distribution of the sum of all other counts.
+This sum is replaced by a discrete variable with the same first moments, from a Gauss rule; the moments are
+exact, because cumulants of independent counts add.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ class LogUniform:
             )
 
     def log_density(self, log_total: float) -> float:
-        """Return the log density of the logarithm, up to a constant."""
+        """Return the log-density of the number's logarithm, up to a constant."""
         return 0.0
 
     @classmethod
     def of(cls, pair: Sequence[float], name: str) -> LogUniform:
-        """Return the distribution of a declared pair (low, high)."""
+        """Return the log-uniform distribution on the bounds ``pair``; ``name`` is used in errors."""
         try:
             low, high = map(float, pair)
             return cls(low, high)
@@ -66,10 +67,10 @@ class LogUniform:
 
 @dataclass(frozen=True)
 class Matching(LogUniform):
-    """The Jeffreys prior of a number seen with noise of public variance: p(Λ) ∝ 1/√(Λ + variance).
+    """The Jeffreys prior of a Poisson mean Λ whose count is observed with noise: p(Λ) ∝ 1/√(Λ + variance).
 
-    It is flat where the noise hides the number, and 1/√Λ where sampling dominates. So intervals cover each
-    true number about as often as stated, not only on average over the prior.
+    It is flat where the noise dominates, and 1/√Λ where Poisson variation dominates. So intervals have about
+    the stated coverage for each true number, not only on average over the prior.
     """
 
     variance: float = 0.0
@@ -79,18 +80,19 @@ class Matching(LogUniform):
 
 
 TOTALS = (1.0, 1e9)
-"""The range in which the number of records is expected if none is declared."""
+"""Bounds of the expected number of records, unless others are declared."""
 _LARGEST_NOISE_DEVIATION = 1 << 15
-"""Largest standard deviation of the noise on a count, in records: inference then takes a minute."""
+"""Largest supported standard deviation of the noise on a count, in records; inference then takes a minute."""
 STRENGTH_PRIOR = LogUniform(1e-4, 10.0)
-"""The prior of the one parameter of a symmetric Dirichlet prior that is inferred."""
+"""The hyperprior of the parameter of a symmetric Dirichlet prior, where that parameter is inferred."""
 
 
 class AddRemovePosterior(UncertainShares):
-    """The posterior of shares and total, given noisy counts; see the module.
+    """The posterior of the shares and the total, given noisy counts; see the module for the model.
 
-    ``prior`` is a parameter for each level, one number for all, or a :class:`LogUniform`. The last is one
-    unknown number for all levels that is integrated out, which suits many levels of which most may be empty.
+    ``prior`` gives the Dirichlet parameters: one for each level, or one number for all. If it is a
+    :class:`LogUniform`, all levels have the same unknown parameter, which is integrated out. This suits
+    tables with many levels, most of them empty.
     """
 
     def __init__(
@@ -118,8 +120,9 @@ class AddRemovePosterior(UncertainShares):
 
     @cached_property
     def _cells(self) -> tuple[Cells, FloatArray, IntArray]:
-        """Return distinct cells with their priors (1 if unknown), their frequencies, and the cell of each
-        level.
+        """The distinct cells, how often each occurs, and the index of each level's cell.
+
+        An unknown prior parameter is set to 1 here.
         """
         concentration = 1.0 if isinstance(self.prior, LogUniform) else self.prior
         alpha = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.noisy.shape)
@@ -130,7 +133,7 @@ class AddRemovePosterior(UncertainShares):
 
     @cached_property
     def _posteriors(self) -> list[tuple[float, _Given]]:
-        """Return the posterior given each parameter of the prior, with its weight."""
+        """(weight, posterior) for each quadrature node of the prior's parameter; one pair if it is known."""
         cells, times, _ = self._cells
         if not isinstance(self.prior, LogUniform):
             return [(1.0, _Given(cells, times, self.total_prior))]
@@ -181,7 +184,7 @@ class AddRemovePosterior(UncertainShares):
 
 
 class _Node:
-    """A node of the quadrature: distributions of the distinct cells, and cumulants of their counts."""
+    """The posterior of the true counts at one value of b: distributions and cumulants of distinct cells."""
 
     def __init__(self, sums: Sums, times: FloatArray) -> None:
         self.sums = sums
@@ -198,9 +201,7 @@ class _Node:
         return np.asarray(before + after + self.cumulants * (self.whole.times - 1))
 
     def distribution(self) -> tuple[FloatArray, FloatArray]:
-        """Return equally spaced numbers of records and their probabilities, at the resolution of the
-        transform.
-        """
+        """Return equally spaced values of the number of records, and their probabilities."""
         whole = self.whole
         period = 2 * int(whole.period(np.zeros(1))[0]) + 1
         spectrum = np.append(1.0, whole.product(whole.transform(period)).conj())
@@ -217,10 +218,11 @@ class _Node:
     def others(
         self, rows: IntArray, rest: FloatArray
     ) -> tuple[FloatArray | None, list[tuple[FloatArray, FloatArray]]]:
-        """Return for each row a stand-in for the sum of the true counts of all other levels.
+        """Approximate, for each cell in ``rows``, the sum of the true counts of all other levels.
 
-        It is a Gauss rule with the same moments. Where the sum may be so small that the Betas change from one
-        value to the next, small values keep their probabilities and a rule covers the rest.
+        Returns probabilities of the smallest sums 0, 1, … (or None), and a list of (values, weights) for the
+        rest, from a Gauss rule with the same moments. The first part is needed where the sum may be so small
+        that the Beta posterior changes noticeably from one value to the next.
         """
         cumulants = self._cumulants_of_others[:, rows]
         mean, deviation = cumulants[0], np.sqrt(np.maximum(cumulants[1], 1e-300))
@@ -250,7 +252,7 @@ class _Node:
 
 
 class _Given:
-    """The posterior given the prior's parameters, with b integrated out."""
+    """The posterior for known parameters of the prior, with b integrated out."""
 
     def __init__(self, cells: Cells, times: FloatArray, total_prior: LogUniform) -> None:
         self._cells, self._times = cells, times
@@ -269,7 +271,7 @@ class _Given:
         )
 
     def _tilt(self, log_total: float) -> float:
-        """Return −log(1 + b) for b = Σα/e^{log_total}."""
+        """Return the tilt −log(1 + b) of the counts, for b = Σα/e^{log_total}."""
         return -float(np.logaddexp(0.0, math.log(self.strength) - log_total))
 
     def _tilt_terms(self, tilt: float) -> Cells:
@@ -279,7 +281,7 @@ class _Given:
         )
 
     def _at(self, tilt: float) -> tuple[Sums, FloatArray]:
-        """Return the cells at a tilt, and the logarithms of their sums."""
+        """Return the terms of the cells at a tilt, and the logarithm of each cell's sum."""
         # Windows that serve for a range of tilts are kept until a tilt leaves it.
         if self._listed is None or not self._listed[0] <= tilt <= self._listed[1]:
             margin = 0.75 * abs(tilt)
@@ -292,7 +294,7 @@ class _Given:
         return sums, cells.height + (tilt - high) * cells.top + sums.log_total
 
     def _log_likelihood(self, log_total: float) -> float:
-        """Return log p(z | b) for b = Σα/e^{log_total}, plus the log prior of b."""
+        """Return log p(z | b) plus the log-prior, for b = Σα/e^{log_total}."""
         _, log_size = self._at(self._tilt(log_total))
         # Σα·log(b/(1 + b)), without cancellation
         ratio = -float(np.logaddexp(0.0, log_total - math.log(self.strength)))
@@ -301,7 +303,7 @@ class _Given:
 
     @cached_property
     def nodes(self) -> list[tuple[float, _Node]]:
-        """Return (weight, node) for each b of non-negligible weight."""
+        """(weight, node) for each quadrature node of b with a non-negligible weight."""
         for log_total, _ in self._log_weights:  # widen the windows first, so that all nodes share them
             self._at(self._tilt(log_total))
         return [
@@ -310,7 +312,7 @@ class _Given:
         ]
 
     def parts(self, rows: IntArray, weight: float) -> list[BetaPart]:
-        """Return the mixture of Betas of the shares of some distinct cells."""
+        """Return the posteriors of the shares of the distinct cells ``rows``, as mixtures of Betas."""
         prior = self.prior[rows]
         rest = self.strength - prior
         result, total = [], None
@@ -330,7 +332,7 @@ class _Given:
 
 
 def _moments(cumulants: FloatArray) -> list[FloatArray]:
-    """Return moments of standardised distributions from their cumulants, column by column."""
+    """Return the moments 0, 1, 2, … of standardised distributions, given cumulants in columns."""
     deviation = np.sqrt(np.maximum(cumulants[1], 1e-300))
     kappa = [cumulants[j] / deviation ** (j + 1) for j in range(len(cumulants))]
     moments = [np.ones_like(deviation), np.zeros_like(deviation)]
@@ -345,7 +347,7 @@ def _moments(cumulants: FloatArray) -> list[FloatArray]:
 def gauss_rule(
     moments: list[FloatArray], mean: FloatArray, deviation: FloatArray
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Return nodes and weights of rules with this mean, standard deviation and standardised moments."""
+    """Return Gauss rules with this mean, standard deviation and standardised moments, as (nodes, weights)."""
     number = len(moments) // 2
     hankel, shifted = (
         np.stack([np.stack([moments[i + j + more] for j in range(number)], -1) for i in range(number)], -2)
@@ -360,7 +362,7 @@ def gauss_rule(
         except np.linalg.LinAlgError:
             continue
     else:
-        raise TooLargeError("the true counts are spread too widely for shares to be inferred from them")
+        raise TooLargeError("the noise is too large for shares to be inferred")
     inverse = np.linalg.inv(lower)
     nodes, vectors = np.linalg.eigh(inverse @ shifted @ np.swapaxes(inverse, -1, -2))
     weights = vectors[..., 0, :] ** 2
@@ -376,12 +378,12 @@ def integrate(
     negligible: float = 16.0,
     spacing: float = 1.1,
 ) -> tuple[list[tuple[float, float]], float]:
-    """Integrate e^{log_density} over [low, high]: nodes, weights that sum to 1, and the log integral.
+    """Integrate e^{log_density} over [low, high].
 
-    Nodes whose log-weight is ``negligible`` below the largest are left out, by default 1e-7 of the integral.
-    They are ``spacing`` standard deviations apart. Equal steps of 1.1 are exact to seven digits where the
-    density decays on both sides; where an end of the range cuts it off, Gauss nodes on the relevant interval
-    are used.
+    Returns pairs (node, weight), whose weights sum to 1, and the log of the integral. Nodes with a log-weight
+    more than ``negligible`` below the largest are left out, by default about 1e-7 of the integral. Nodes are
+    ``spacing`` standard deviations apart; steps of 1.1 are exact to seven digits if the density decays on
+    both sides. If it is still large at ``low`` or ``high``, Gauss–Legendre nodes are used instead.
     """
     log_density = cache(log_density)
     if start is None or scale is None:
@@ -418,7 +420,7 @@ def integrate(
 def _peak(
     log_density: Callable[[float], float], low: float, high: float, start: float, scale: float
 ) -> tuple[float, float]:
-    """Return the approximate mode and standard deviation of a smooth density, by parabolas."""
+    """Return the approximate mode and standard deviation of a smooth density, by fitting parabolas."""
     deviation = min(scale, (high - low) / 4)
     for _ in range(40):
         left, right = max(low, start - deviation), min(high, start + deviation)

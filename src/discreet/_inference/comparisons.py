@@ -1,4 +1,4 @@
-"""Comparisons of shares within a table, from joint draws of its cells: post-processing, at no cost."""
+"""Comparisons of shares within a table, from joint posterior draws of its cells. They cost no privacy."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class Shares:
         return self._laid_out([str(group) for group in self.groups], percent, str(self.given), caption)
 
     def differences(self, level: float = 0.95) -> Table:
-        """Return by how many percentage points the shares of the other groups differ from the first.
+        """Return the differences of each group's shares from those of the first group, in percentage points.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class Shares:
         return self._laid_out([f"{other} − {first}" for other in others], points, "", caption)
 
     def tables(self, compared: bool, level: float = 0.95) -> tuple[Table, ...]:
-        """Return the shares and their differences; two groups share one table.
+        """Return a table of shares and one of differences; for two groups, both in one table.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class JointDraws:
         self.draws = draws.reshape(len(draws), *(len(levels) for levels in self.axes.values()))
 
     def margin(self, *columns: str) -> FloatArray:
-        """Return draws of the shares of the named columns' cells, in that order."""
+        """Return draws of the marginal table of the named columns; its axes are in their order."""
         if not columns or len(set(columns)) < len(columns):
             raise InvalidInputError("name each column once")
         names = list(self.axes)
@@ -277,7 +277,7 @@ class JointDraws:
         return np.asarray(first.sum(axis=tuple(range(1 + len(at), first.ndim))))
 
     def shares(self, outcome: str, given: str | None = None) -> Shares:
-        """Return the shares of one column, or within each level of another."""
+        """Return the shares of ``outcome``, within each level of ``given`` if that is named."""
         if given is None:
             draws = self.margin(outcome)[:, None, :]
             return Shares(draws, outcome, None, ("all",), self.axes[outcome])
@@ -288,11 +288,11 @@ class JointDraws:
 
 @dataclass(frozen=True)
 class Independence:
-    """Evidence about whether two columns are independent: log of the Bayes factor against independence."""
+    """The log Bayes factor of dependence against independence of two columns."""
 
     log_bayes_factor: float
     error: float
-    """Its standard error: it is an average over draws of the true counts."""
+    """Monte Carlo standard error of the log Bayes factor."""
 
     @cached_property
     def bayes_factor(self) -> float:
@@ -301,10 +301,11 @@ class Independence:
 
 
 def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) -> Independence:
-    """Return the Bayes factor from draws of the true counts x given z, under the saturated model's prior.
+    """Estimate the Bayes factor from draws of the true counts x given the release z, under dependence.
 
-    P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent], where rows
-    and columns have Dirichlet priors with the sums of the cells' prior.
+    P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent]. Under
+    dependence the cells have the given Dirichlet prior; under independence the row and column shares have
+    Dirichlet priors whose parameters are its row and column sums.
     """
     x, alpha = counts.reshape(-1, *shape), prior.reshape(shape)
 

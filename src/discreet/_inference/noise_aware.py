@@ -1,12 +1,13 @@
 """Posteriors that account for the noise: p(θ | released) = Σ_x π(x | released) Dir(θ | α + x).
 
-π(x | released) ∝ DirMult(x; α, n) · P(released | x) is the exact posterior of the true counts. For the
-lattice's noise and for noise that is independent over categories, π is separable and its marginals come from
-convolutions; otherwise π is enumerated. There is no sampling and no normal approximation. The plug-in
-posterior Dir(α + released) treats the released counts as exact, and its intervals are too narrow.
+π(x | released) ∝ DirMult(x; α, n) · P(released | x) is the exact posterior of the true counts. For lattice
+noise and for noise that is independent between levels, π is a product of functions of single counts, and its
+marginals come from convolutions; otherwise all x are enumerated. There is no sampling and no normal
+approximation. The plug-in posterior Dir(α + released) treats the released counts as exact, and its intervals
+are too narrow.
 
-Other unknowns are integrated out: the one parameter of a symmetric prior and, where some of the n records
-were left out, their number, of which only a noisy count was published.
+Two further unknowns may be integrated out: the parameter of a symmetric prior, and the number of records that
+were left out, of which only a noisy count is published.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ def noise_aware(
     strength: LogUniform | None = None,
     leaves_out: bool = False,
 ) -> UncertainShares:
-    """Return the posterior given a release: ``counts``, and ``noisy`` where the mechanism keeps them.
+    """Return the posterior of the shares given a release.
 
-    Where n is private it is inferred too, with ``total_prior`` or by default a prior that suits the noise.
-    With ``strength`` the prior is symmetric with one unknown parameter in that range, instead of the
-    mechanism's. ``leaves_out`` says that the last count is of records left out; the shares are those of the
-    others.
+    A release consists of ``counts`` and, if the mechanism publishes them, the ``noisy`` counts. If n is
+    private it is inferred too, under ``total_prior`` or by default a prior that suits the noise. With
+    ``strength``, the mechanism's prior is replaced by a symmetric one whose parameter is unknown in that
+    range. With ``leaves_out`` the last count is the number of records left out; shares are of the others.
     """
     check_private(mechanism)
     noisy_counts = None if noisy is None else tuple(noisy)
@@ -68,10 +69,10 @@ def noise_aware(
 
 
 class Respondents:
-    """Levels whose true counts sum to an unknown N ≤ n, where a noisy n − N was published.
+    """The posterior of true counts whose sum N ≤ n is unknown: n − N of the n records were left out.
 
-    The prior of N is uniform: P(N | z) ∝ P(noise = z₀ − (n − N)) · P(z | N). Given N the true counts have a
-    public total (``proofs/noise-aware.md``).
+    z₀ is the noisy count of the records left out. The prior of N is uniform, so P(N | z) ∝ P(noise = z₀ −
+    (n − N)) · P(z | N). Given N the total is known (``proofs/noise-aware.md``).
     """
 
     def __init__(self, distribution: GivenTotal, noise: Noise, left_out: int) -> None:
@@ -84,7 +85,10 @@ class Respondents:
 
     @cached_property
     def scores(self) -> list[tuple[float, GivenTotal]]:
-        """Equally spaced N with log P(z | N) up to a constant, without negligible ones."""
+        """Pairs of log P(z | N), up to a constant, and the true counts given N, for equally spaced N.
+
+        Negligible N are left out.
+        """
         n, scale = self.distribution.n, self.noise.scale
         step = max(1, min(int(float(scale) / 2), n // 24))
         middle = min(max(n - self.left_out, 0), n)
@@ -111,13 +115,13 @@ class Respondents:
 
     @property
     def nodes(self) -> list[tuple[float, GivenTotal]]:
-        """The probability of each non-negligible N, and the distribution of the true counts given it."""
+        """Pairs of P(N | z) and the distribution of the true counts given N, for all non-negligible N."""
         whole = self.log_evidence
         return [(math.exp(score - whole), distribution) for score, distribution in self.scores]
 
 
 def _over(strength: LogUniform, distribution: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
-    """Return the distribution of the true counts for each non-negligible parameter of a symmetric prior."""
+    """Return pairs of a weight and a distribution of true counts, over the parameter of a symmetric prior."""
 
     @cache
     def _distribution_at(at: float) -> GivenTotal | Respondents:
@@ -129,10 +133,10 @@ def _over(strength: LogUniform, distribution: GivenTotal | Respondents) -> list[
 
 
 class MixedShares(NoiseAware):
-    """The posterior of shares, mixed over another unknown number besides the true counts.
+    """The posterior of shares when a second number is unknown, besides the true counts.
 
-    This is the parameter of a symmetric prior, with a uniform logarithm, or the number of records that were
-    not left out, of which ``total`` is the posterior.
+    This is the parameter of a symmetric prior, with a log-uniform prior, or the number of records that were
+    not left out, whose posterior is ``total``.
     """
 
     def __init__(self, nodes: Sequence[tuple[float, GivenTotal]], n: int) -> None:
@@ -146,7 +150,7 @@ class MixedShares(NoiseAware):
 
     @property
     def total(self) -> RecordNumber:
-        """The posterior of the number of records that were not left out, log-linear between steps."""
+        """The posterior of the number of records not left out; its log-density is interpolated linearly."""
         weights: dict[int, float] = {}
         for node in self.nodes:
             weights[node.n] = weights.get(node.n, 0.0) + node.weight

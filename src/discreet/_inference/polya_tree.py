@@ -1,23 +1,22 @@
-"""Shares of many ordered cells from noisy counts, with a prior whose weight does not grow with the number of
-cells.
+"""The posterior of the shares of many ordered cells, from noisy counts, under a Pólya tree prior.
 
-A Dirichlet(1) prior over k cells weighs as much as k evenly spread records. Here the cells are halved
-repeatedly. The share of the left half of a node is Beta(a, a), or in proportion to the numbers of cells where
-the halves are unequal: a Pólya tree (Lavine 1992). The smoothness a of a node is unknown, one of nine numbers
-from 1/64 to 1024. It is small at the top. From a node to each half it grows fourfold, as for smooth
-densities, or stays, or occasionally jumps to any value. So smooth regions borrow strength from each other and
-empty ones stay empty (Wong and Ma 2010; Ma 2017). Towards the ends of a range a density vanishes by a factor
-in each halving, so that halves there are no smoother than their nodes: a stays, or grows, or shrinks.
+A Dirichlet(1) prior over k cells weighs as much as k evenly spread records. A Pólya tree (Lavine 1992) does
+not: the cells are halved repeatedly, and the share of a node's records in its left half has a Beta(a, a)
+prior, or Beta(a₁, a₂) in proportion to the numbers of cells if the halves are unequal. The smoothness a of a
+node is unknown, one of nine numbers from 1/64 to 1024, and small at the top of the tree. From a node to each
+half it grows fourfold, as for a smooth density, or stays, or rarely jumps to any value. So neighbouring cells
+in smooth regions inform each other, and empty regions stay empty (Wong and Ma 2010; Ma 2017). If the density
+may vanish at the ends of the range, a can also shrink there.
 
-The distribution of the true counts is exact. With m(x) the probability of the published values of a node's
-cells when it holds x records,
+The posterior of the true counts is exact. Let m(x), the *message* of a node, be the probability of the
+published values of its cells if it contains x records. Then
 
     m(x) = Σ over a of P(a) · x!/Γ(x + a₁ + a₂)/B(a₁, a₂) · Σ over x₁ + x₂ = x of g₁(x₁) g₂(x₂),
 
-where gᵢ(x) = Γ(x + aᵢ)/x! · mᵢ(x). This is a convolution for each a on the way up; on the way down a, x₁ and
-the shares are drawn. All terms are positive, so nothing cancels. Counts whose probability is below e^{−34} of
-the largest in every state are left out. Where noise is wide, counts are taken in steps of a quarter of its
-scale.
+where gᵢ(x) = Γ(x + aᵢ)/x! · mᵢ(x) for the two halves. The messages are computed from the cells upwards, by a
+convolution for each a; then a, x₁ and the shares are drawn from the top downwards. All terms are positive, so
+nothing cancels. Counts whose probability is below e^{−34} of the largest for every a are left out. If the
+noise is large, counts are computed on a grid with steps of a quarter of its scale.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _JUMP_PROBABILITY = 0.02
 
 
 def _steps(stay: float, grow: float) -> FloatArray:
-    """Return P(a of a half | a of its node): it stays, grows fourfold, shrinks as much, or rarely jumps."""
+    """Return the matrix P(a of a half | a of its node): a stays, grows or shrinks fourfold, or jumps."""
     here, states = np.arange(len(SMOOTH)), len(SMOOTH)
     chance = np.full((states, states), _JUMP_PROBABILITY / states)
     for way, share in ((0, stay), (1, grow), (-1, 1 - stay - grow)):
@@ -51,20 +50,18 @@ def _steps(stay: float, grow: float) -> FloatArray:
 
 
 STEPS, END_STEPS = _steps(0.3, 0.7), _steps(0.5, 0.25)
-"""Of halves inside, and of those that begin or end a range towards whose ends the density may vanish."""
+"""Transition probabilities of a for inner halves, and for halves at an end where the density may vanish."""
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """The function log P(published | count) at counts ``first``, ``first`` + 1, … on the last axis of
-    ``log``.
-    """
+    """log P(published values | count) for counts ``first``, ``first`` + 1, … on the last axis of ``log``."""
 
     first: int
     log: FloatArray
 
     def trim(self) -> Message:
-        """Return the message without its ends where it is negligible."""
+        """Return the message without negligible values at its ends."""
         rows = self.log.reshape(-1, self.log.shape[-1]).max(axis=0)
         relevant = np.flatnonzero(rows > rows.max() - _NEGLIGIBLE_NATS)
         return Message(self.first + int(relevant[0]), self.log[..., relevant[0] : relevant[-1] + 1])
@@ -72,14 +69,18 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class _Half:
-    """Weights g(x)·e^{tilt·x} of one half of a node, a row for each a."""
+    """Weights g(x)·e^{tilt·x} of one half of a node for x = ``first``, …; a row for each value of a."""
 
     first: int
     weight: FloatArray
 
 
 class _Split:
-    """A node with two halves, each a cell or another node; ``cells`` are their numbers of cells."""
+    """A node of the tree with two halves, each a cell or another node.
+
+    ``sides`` are the positions of the halves, ``cells`` their numbers of cells, and ``steps`` the transition
+    probabilities of a from the node above.
+    """
 
     def __init__(self, sides: tuple[int, int], cells: tuple[int, int], steps: FloatArray) -> None:
         self.sides, self.steps = sides, steps
@@ -87,7 +88,7 @@ class _Split:
         self.a = 2 * SMOOTH * share[:, None]  # (sides, states)
 
     def gather(self, messages: Sequence[Message], near: float, unit: int, most: int) -> Message:
-        """Return the message of both halves together, for each a of this node and counts up to ``most``."""
+        """Combine the messages of both halves into the node's: for each a, at counts up to ``most``."""
         # Any tilt e^{tx} cancels; this one keeps the largest terms where the counts are.
         strength = self.a.sum(axis=0)
         tilt = unit * np.log(near / (near + strength))
@@ -111,20 +112,20 @@ class _Split:
         return self.message
 
     def state(self, counts: IntArray, above: IntArray | None, rng: np.random.Generator) -> IntArray:
-        """Draw a, given the node's counts and the a of the node above."""
+        """Draw the index of a, given the node's counts and the index of a in the node above."""
         chance = log_of(self.steps)[np.zeros_like(counts) if above is None else above].T
         log = self.message.log[:, counts - self.message.first] + chance
         return _chosen(np.exp(log - log.max(axis=0)).T, rng)
 
     def left(self, counts: IntArray, state: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the left half's counts, given the node's counts and its a."""
+        """Draw the counts of the left half, given the node's counts and the index of its a."""
         return split_counts(self.halves[0], self.halves[1], counts, state, rng)
 
 
 def split_counts(
     left: _Half, right: _Half, counts: IntArray, state: IntArray, rng: np.random.Generator
 ) -> IntArray:
-    """Draw x₁ with weights left(x₁)·right(x − x₁) for each x of ``counts``."""
+    """Draw x₁ with probability ∝ left(x₁)·right(x − x₁) for each x in ``counts``."""
     width, other = left.weight.shape[1], right.weight.shape[1]
     span = width + other - 1
     key = state * span + (counts - left.first - right.first)
@@ -151,28 +152,29 @@ def split_counts(
 
 
 def log_rising(x: IntArray, a: FloatArray) -> FloatArray:
-    """Return log Γ(x + a)/x!."""
+    """Return log(Γ(x + a)/x!)."""
     return np.asarray(gammaln(x + a) - gammaln(x + 1.0))
 
 
 def log_of(x: FloatArray) -> FloatArray:
-    """Return the logarithm, −∞ for 0."""
+    """Return log x, without a warning at 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(x))
 
 
 def _chosen(weight: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Draw a position on the last axis for each row, with these weights."""
+    """Draw an index on the last axis for each row, with probability ∝ ``weight``."""
     below = np.cumsum(weight, axis=-1)
     uniform = rng.random(weight.shape[:-1])[..., None] * below[..., -1:]
     return np.asarray(np.minimum((below <= uniform).sum(axis=-1), weight.shape[-1] - 1))
 
 
 class PolyaTree:
-    """The shares of cells within a tree, given the likelihood of each cell's count.
+    """The posterior of the shares of ordered cells, given the likelihood of each cell's count.
 
-    ``near`` is roughly how many records each cell holds, ``most`` the largest possible count. Messages are at
-    multiples of ``unit`` records. ``fades`` says that the density may vanish towards the ends of the range.
+    ``cells`` are the likelihoods, at counts in multiples of ``unit`` records, and ``most`` is the largest
+    possible count in these units. ``near`` is a rough number of records of each cell, for scaling. ``fades``
+    says that the density may vanish at the ends of the range.
     """
 
     def __init__(self, cells: Sequence[Message], near: FloatArray, unit: int, most: int, fades: bool) -> None:
@@ -183,7 +185,7 @@ class PolyaTree:
         steps = STEPS, END_STEPS if fades else STEPS, _TOP_PROBABILITIES[None]
 
         def _build(low: int, high: int) -> tuple[int, Message]:
-            """Return the message of a range of cells and its position; below 0 for a single cell."""
+            """Return the position in ``splits`` (−1 − i for a single cell i) and message of some cells."""
             if high - low == 1:
                 return -1 - low, cells[low].trim()
             middle = (low + high) // 2
@@ -202,7 +204,10 @@ class PolyaTree:
         self.message = Message(top.first, np.atleast_2d(top.log)[0])
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
-        """Draw the cells' shares and the smoothness around each, (draws, cells), given the total counts."""
+        """Draw the shares of the cells, given the total count of each draw.
+
+        Returns the shares and the index of the smoothness a around each cell, both of shape (draws, cells).
+        """
         size = len(counts)
         shares = np.ones((size, self.k))
         states = np.zeros((size, self.k), dtype=np.int8)
@@ -231,9 +236,10 @@ class PolyaTree:
 def within(
     states: npt.NDArray[np.int8], slopes: FloatArray, depth: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Continue the tree below cells without further data: return shares of 2^depth parts of each.
+    """Draw, from the prior, how each cell's records are divided among 2^depth equal parts of the cell.
 
-    The prior density within a cell is linear, 1 + slope·(t − ½) for t from 0 to 1 along the cell.
+    The expected density within a cell is linear, 1 + slope·(t − ½) for t from 0 to 1 along the cell.
+    ``states`` are the indices of the smoothness a around the cells.
     """
     share, state = np.ones((len(states), 1)), states.astype(np.int64)[:, None]
     for level in range(depth):
@@ -248,9 +254,9 @@ def within(
 
 
 def slopes_within(share: FloatArray, width: FloatArray) -> FloatArray:
-    """Return the slope of the density within each cell, from its neighbours.
+    """Return the relative slope of the density within each cell, estimated from the neighbouring cells.
 
-    It is 0 at local extremes, and between −2 and 2, beyond which the density would be negative at one end.
+    It is 0 at local extremes, and clipped to [−2, 2], so that the density is not negative.
     """
     if share.shape[1] == 1:
         return np.zeros(share.shape)
@@ -266,9 +272,10 @@ def slopes_within(share: FloatArray, width: FloatArray) -> FloatArray:
 
 
 class Together:
-    """Several trees and the total number of records, of which the trees' shares have a uniform prior.
+    """The joint posterior of several trees that divide all records, and of the number of records.
 
-    ``log_total`` is log P(n) at whole numbers of ``unit`` records from 0; None where n = ``total`` is public.
+    The shares of the trees have a uniform prior. ``log_total`` is log P(n) at n = 0, ``unit``, 2·``unit``, …;
+    it is not used if n = ``total`` is public.
     """
 
     def __init__(
@@ -287,7 +294,7 @@ class Together:
 
     @cached_property
     def _number(self) -> tuple[IntArray, FloatArray]:
-        """Return possible numbers of records, in units, and their probabilities."""
+        """The possible numbers of records, in multiples of ``unit``, and their probabilities."""
         x = self._sums.first + np.arange(self._sums.weight.shape[1])
         if self._total is not None:
             return np.array([min(max(round(self._total / self.unit), int(x[0])), int(x[-1]))]), np.ones(1)
@@ -319,5 +326,5 @@ def _as_half(message: Message) -> _Half:
 
 
 def step_of(scale: float) -> int:
-    """Return how many records one step of a count stands for."""
+    """Return the grid step of counts, in records, for noise of this scale."""
     return max(1, math.floor(scale / 4))

@@ -1,12 +1,13 @@
-"""Groups under a hierarchical model: θ_g ~ Dir(κμ), given noisy counts, with κ and μ integrated.
+"""Shares of groups under the hierarchical model θ_g ~ Dir(κμ), given noisy counts.
 
-Two levels with public group sizes use quadrature: P(z_g | κ, μ) = Σ_x P(z_g | x)·BetaBin(x; n_g, κμ) is a
-plain sum; log κ has a grid, and at each κ logit μ has a grid around its mode. Other cases use a Gibbs sampler
-over the true counts and (κ, μ). It draws the counts exactly: one pair of levels at a time, which keeps the
-group's size, or one cell where the size is private. (κ, μ) take Metropolis steps shaped by the curvature.
+For two levels and public group sizes, κ and μ are integrated out by quadrature: P(z_g | κ, μ) = Σ_x P(z_g |
+x)·BetaBin(x; n_g, κμ) is a plain sum; there is a grid of log κ and, for each κ, a grid of logit μ around its
+mode. Otherwise a Gibbs sampler draws the true counts and (κ, μ). The counts are drawn from their exact
+conditional distributions: two levels at a time, which keeps the size of the group, or one at a time if the
+size is private. (κ, μ) are drawn by Metropolis steps, with proposals from the curvature of the log-density.
 
 Prior: μ is uniform, and so is 1/(1 + κ), the correlation of two records of one group. A group without records
-has the posterior of a new group.
+has the predictive distribution of a new group.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from discreet.errors import InvalidInputError, TooLargeError
 from discreet.mechanisms.base import Mechanism, log_likelihood
 
 Released = tuple[Mechanism, tuple[int, ...], tuple[int, ...] | None]
-"""A mechanism, the counts that it released, and the noisy counts where it keeps them."""
+"""A mechanism, the counts that it released, and the noisy counts (None if it publishes none)."""
 
 _WINDOW_NATS = 30.0  # nats below the likeliest count at which a window ends: e^{−30} = 1e-13
 _MOST_COUNTS_IN_WINDOW = 1 << 14
@@ -44,11 +45,11 @@ _METROPOLIS_STEPS = 4  # Metropolis steps for (κ, μ) in a sweep
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The likelihood of the true counts of groups: log P(z | x) for each level over a window of counts.
+    """The likelihood of the true counts x_gi of group g and level i, over a range of possible counts.
 
-    ``low`` has shape (groups, levels), ``log_weight`` (groups, levels, window): log P(z_gi | x_gi = low + j).
-    ``sizes`` are the public sizes of the groups, None where they are private. ``total`` is their sum where it
-    is public; its division among the groups then has a uniform prior.
+    ``log_weight[g, i, j]`` is log P(z_gi | x_gi = ``low[g, i]`` + j). ``sizes`` are the sizes of the groups,
+    None if they are private. ``total`` is their sum if only that is public; its division among the groups
+    then has a uniform prior.
     """
 
     low: IntArray
@@ -63,11 +64,11 @@ class Groups:
 
 
 def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None = None) -> Groups:
-    """Return groups from noisy counts, shape (groups, levels).
+    """Return the likelihood of groups from noisy counts of shape (groups, levels).
 
-    Noise with sum zero sums to zero within each group or, with the ``total`` of all groups and no ``sizes``,
-    over all groups. A window holds all counts whose P(z | x) is within e^{−30} of the largest possible for
-    the group's size.
+    Noise that is constrained to sum to zero does so within each group; but if ``total`` is given and
+    ``sizes`` are not, over all groups. Counts x for which P(z | x) is below e^{−30} of its maximum are left
+    out.
     """
     z = np.asarray(values, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] < 2 or not np.all(np.isfinite(z)):
@@ -116,7 +117,7 @@ def noisy_groups(values: Any, noise: Noise, sizes: Any = None, total: int | None
 
 
 def released_groups(parts: Sequence[Released | None], sizes: Sequence[int], levels: int) -> Groups:
-    """Return groups from one release for each of them, or None for a group without records."""
+    """Return the likelihood of groups from a release for each group; None marks a group without records."""
     if max(sizes, default=0) > 2**53:
         raise TooLargeError("groups of more than 2^53 records cannot be pooled")
     per_group = [_one_group(part, size, levels) for part, size in zip(parts, sizes, strict=True)]
@@ -147,7 +148,7 @@ def _one_group(part: Released | None, size: int, levels: int) -> Groups:
 
 @dataclass(frozen=True)
 class Labels:
-    """Names of the groups and of their values, and of the columns that hold them."""
+    """Names of the groups and of the values, and of their columns ``given`` and ``outcome``."""
 
     groups: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -158,7 +159,7 @@ class Labels:
 class Pooled(Estimates):
     """The posterior of each group's shares under a hierarchical model, with the noise accounted for.
 
-    Numbers are in the order of ``names``, group after group and value after value.
+    Results are in the order of ``names``: all values of the first group, then of the second, and so on.
     """
 
     variable: ClassVar[str] = "share"
@@ -214,19 +215,20 @@ class Pooled(Estimates):
         return self.sample(size, seed).reshape(size, -1)
 
     def _rows(self, level: float) -> list[Row]:
-        """Return the share of each value within each group."""
+        """Return a row for each group and value, with the share and its interval."""
         names = (f"{group} · {value}" for group, value in self.names)
         return rows_of(names, *self.shares(), *self.ends(level), share=True)
 
     def screen(self, level: float = 0.95) -> Table:
-        """Return a row for each group: the last share if there are two values, else all shares side by
-        side.
+        """Return a table with a row for each group, and a column for each value.
+
+        If there are two values, only the last is shown.
         """
         labels = self.labels
         return groups_table(labels.given, labels.groups, labels.values, self.rows(level), level)
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the figure: of two values, the last share of each group, ordered; of more, all shares."""
+        """Return a figure of all shares; of two values only the last, with groups ordered by its share."""
         labels = self.labels
         if len(labels.values) > 2:
             title = f"Shares of {labels.outcome} within each {labels.given}"
@@ -236,7 +238,7 @@ class Pooled(Estimates):
         return Figure(title, tuple(sorted(last, key=lambda row: row.mean)))
 
     def words(self) -> Words:
-        """Describe the pooled shares, and how similar the groups are."""
+        """Describe the shares, and how similar the groups are, in words."""
         (median, low, high), labels = self.concentration, self.labels
         return Words(
             headline=f"Shares of {labels.outcome} within {len(labels.groups)} groups (hierarchical model)",
@@ -263,7 +265,7 @@ def pool_groups(
     seed: int = 0,
     sweeps: int = 1000,
 ) -> Pooled:
-    """Pool the groups: by quadrature for two levels with public sizes, else by a seeded Gibbs sampler.
+    """Fit the hierarchical model: by quadrature for two levels and public sizes, else by Gibbs sampling.
 
     Parameters
     ----------
@@ -294,13 +296,13 @@ def pool_groups(
 
 
 def _log_rising(a: float, longest: int) -> FloatArray:
-    """Return log Γ(a+x)/(Γ(a)x!) for x = 0, …, longest."""
+    """Return log(Γ(a+x)/(Γ(a)x!)) for x = 0, …, longest."""
     steps = np.arange(longest)
     return np.concatenate([[0.0], np.cumsum(np.log((a + steps) / (1.0 + steps)))])
 
 
 def _chosen(mass: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Draw a position in each row, with probability proportional to the entries."""
+    """Draw an index in each row, with probability proportional to the entries of ``mass``."""
     cumulative = np.cumsum(mass, axis=1)
     target = rng.random(len(mass)) * cumulative[:, -1]
     return np.asarray((cumulative <= target[:, None]).sum(axis=1))
@@ -328,19 +330,19 @@ class PooledPairs(Pooled):
             np.add.at(self._dense, (np.arange(len(x))[:, None], self._x), self._weight)
 
     def _rising(self, log_kappa: float, logit: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return logs of the rising factors of both levels by count, and of the groups' normalisers."""
+        """Return the log-factors of the Beta-binomial: of both levels, by count, and of the group sizes."""
         a, b = _parameters(log_kappa, logit)
         normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
         return _log_rising(a, self._longest), _log_rising(b, self._longest), normaliser
 
     def _distribution(self, log_kappa: float, logit: float) -> FloatArray:
-        """Return P(z_g, x_g | κ, μ) over the window of each group, up to a constant."""
+        """Return P(z_g, x_g | κ, μ), up to a constant, for the possible counts x_g of each group."""
         first, second, normaliser = self._rising(log_kappa, logit)
         log_prior = first[self._x] + second[self._rest] - normaliser[:, None]
         return np.asarray(self._weight * np.exp(log_prior))
 
     def _log_group(self, log_kappa: float, logit: float) -> FloatArray:
-        """Return log P(z_g | κ, μ) of each group, up to a constant."""
+        """Return log P(z_g | κ, μ) for each group, up to a constant."""
         if self._dense is None:
             return np.asarray(np.log(self._distribution(log_kappa, logit).sum(axis=1)))
         first, second, normaliser = self._rising(log_kappa, logit)
@@ -348,7 +350,7 @@ class PooledPairs(Pooled):
 
     @cached_property
     def _nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Nodes (log κ, logit μ), their posterior weights, and log P(z_g | node), shape (groups, nodes)."""
+        """Quadrature nodes (log κ, logit μ), their weights, and log P(z_g | node), shape (groups, nodes)."""
         likely = (self._weight * self._x).sum(axis=1) / self._weight.sum(axis=1)
         mode = float(logit((likely.sum() + 1) / (self.sizes.sum() + 2)))
         log_group = cache(self._log_group)
@@ -382,10 +384,10 @@ class PooledPairs(Pooled):
 
     @cached_property
     def _grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return logit θ on a grid for each group, and the width of each point.
+        """A grid of logit θ for each group, and the quadrature weight of each point.
 
-        The grid is dense around the mean and sparser outwards (u = m + s·sinh t). s is the least standard
-        deviation at low, middle and high κ, and the grid reaches ten times the largest.
+        The grid u = m + s·sinh t is dense around the posterior mean m. s is the smallest of the posterior
+        standard deviations at low, middle and high κ; the grid extends to ten times the largest.
         """
         nodes, weight, _ = self._nodes
         order = np.argsort(nodes[:, 0])
@@ -407,7 +409,7 @@ class PooledPairs(Pooled):
 
     @cached_property
     def _density(self) -> tuple[FloatArray, FloatArray]:
-        """Return logit θ on each group's grid, and the posterior mass at each point.
+        """The grid of logit θ for each group, and the posterior probability of each point.
 
         P(θ | z) ∝ P(z_g | θ) Σ_m [W_m / P(z_g | m)]·Beta(θ; κ_m μ_m): this group's likelihood times the
         information from the others.
@@ -471,7 +473,10 @@ def _parameters(log_kappa: Any, logit_mu: Any) -> tuple[Any, Any]:
 
 
 def _first_level(groups: Groups) -> tuple[IntArray, FloatArray]:
-    """Return P(z_g | x) by the first level's count, with both levels' noise; shape (groups, window)."""
+    """Return P(z_g | x) as a function of the first level's count x, for two levels and public sizes.
+
+    Returns the first possible x of each group, and an array of shape (groups, number of counts).
+    """
     assert groups.sizes is not None
     n, width = groups.sizes[:, None], groups.log_weight.shape[2]
     x = groups.low[:, :1] + np.arange(width)
@@ -496,7 +501,7 @@ class PooledDraws(Pooled):
 
     @cached_property
     def _chain(self) -> tuple[FloatArray, FloatArray]:
-        """Return draws of the shares, shape (kept, groups, levels), and of log α, shape (kept, levels)."""
+        """Draws of the shares, shape (draws, groups, levels), and of log κμ, shape (draws, levels)."""
         groups, levels = self._groups.shape
         saved = min(self._sweeps, max(200, (1 << 25) // (groups * levels)))
         rng = np.random.default_rng(self._seed)
@@ -544,7 +549,7 @@ class PooledDraws(Pooled):
 
 
 class _State:
-    """True counts x (groups, levels) and log α = log κμ; one sweep updates all of them."""
+    """The state of the sampler: true counts x, shape (groups, levels), and log α = log κμ."""
 
     def __init__(self, groups: Groups, rng: np.random.Generator) -> None:
         self.groups, self.rng = groups, rng
@@ -579,7 +584,7 @@ class _State:
         return np.asarray(best.reshape(self.number, self.levels))
 
     def sweep(self, adapt: bool) -> None:
-        """Update all cells once, then (κ, μ)."""
+        """Update all counts once, then (κ, μ); with ``adapt`` also the scale of the Metropolis proposals."""
         alpha = np.exp(self.log_alpha)
         tables = np.stack([_log_rising(a, self.longest) for a in alpha])
         order = self.rng.permutation(self.levels)
@@ -604,10 +609,10 @@ class _State:
         return _chosen(np.exp(log_mass - log_mass.max(axis=1, keepdims=True)), self.rng)
 
     def _update_pair(self, one: Any, other: Any, tables: FloatArray, size: FloatArray | None = None) -> None:
-        """Update pairs of cells (groups, level) given their sums, over the overlap of their windows.
+        """Draw pairs of counts, each a cell (groups, level), given the sum of each pair.
 
-        ``size`` is the table of normalisers by the size of a group, where the two cells are in different
-        groups.
+        If the two cells are in different groups, ``size`` is the table of Γ(κ + n)/(Γ(κ) n!), in logs, by the
+        size n of a group.
         """
         (g, i), (h, j) = one, other
         mine, theirs = self.x[g, i], self.x[h, j]
@@ -629,7 +634,7 @@ class _State:
 
     @cached_property
     def _pad(self) -> FloatArray:
-        """Return log P(z | x) flat, level by level, with −∞ before and after each group's window."""
+        """log P(z | x) of each level in one axis, with −∞ before and after the counts of each group."""
         weight = np.moveaxis(self.groups.log_weight, 1, 0)
         return np.pad(weight, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf).reshape(self.levels, -1)
 
@@ -638,14 +643,14 @@ class _State:
         return np.asarray((np.arange(self.number) * (self.width + 2) + 1)[:, None])
 
     def _update_cell(self, i: int, table: FloatArray, total: FloatArray) -> None:
-        """Update x_i given the other counts of the group; the size has a flat prior."""
+        """Draw the counts of level i given the other counts; the sizes of the groups have a flat prior."""
         x = self.groups.low[:, i][:, None] + np.arange(self.width)
         rest = self.x.sum(axis=1) - self.x[:, i]
         f = self.groups.log_weight[:, i, :] + table[np.minimum(x, self.longest)] - total[rest[:, None] + x]
         self.x[:, i] = x[self.row, self._choose(f)]
 
     def _update_alpha(self, adapt: bool) -> None:
-        """Update log α by Metropolis steps, with proposals shaped by the curvature at both ends."""
+        """Update log α by Metropolis–Hastings steps, with normal proposals from the local curvature."""
         counts = [np.unique(self.x[:, i], return_counts=True) for i in range(self.levels)]
         sizes = np.unique(self.x.sum(axis=1), return_counts=True)
         here = self._local(self.log_alpha, counts, sizes)
@@ -660,7 +665,7 @@ class _State:
                 self.scale *= math.exp(0.05 * (math.exp(min(0.0, log_ratio)) - 0.3))
 
     def _local(self, log_alpha: FloatArray, counts: list[Any], sizes: Any) -> tuple[float, FloatArray]:
-        """Return log p(α | x), and a root of the inverse curvature (Minka), made positive."""
+        """Return log p(α | x), and a square root of its inverse negative Hessian, made positive definite."""
         alpha = np.exp(log_alpha)
         kappa = float(alpha.sum())
         # Uniform μ, uniform 1/(1 + κ); the Jacobian of log α is Π α / κ^{k−1}.

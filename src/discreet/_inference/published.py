@@ -1,4 +1,4 @@
-"""Noisy counts that others published: read, checked, and usable like a release of this package."""
+"""Inference from noisy counts that others published."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Published(Bridged):
         return NoiseAware(alphas, self.total, GivenTotal(self.values, self.noise, alphas, self.total))
 
     def pool(self, groups: Sequence[Any], sizes: Any = None, seed: int = 0) -> Any:
-        """Return shares within groups under a hierarchical model, from rows of one group after the other.
+        """Return shares within groups under a hierarchical model; values are listed group after group.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ def noisy_counts(
 
 
 def as_noise(noise: Any, table: Any = None) -> noises.Noise:
-    """Return the noise distribution that a description stands for."""
+    """Return the noise distribution for a description; see :func:`noisy_counts`."""
     if isinstance(noise, noises.Noise):
         return noise
     if hasattr(noise, "output_measure") and hasattr(noise, "map"):
@@ -276,7 +276,7 @@ def _scale(kind: type[noises.Noise], unit: str, amount: FloatArray) -> FloatArra
 
 
 def _of_opendp(measurement: Any) -> noises.Noise:
-    """Return the noise of an OpenDP measurement; its loss for one step of one count gives the scale."""
+    """Return the noise of an OpenDP measurement; its scale follows from its privacy loss for one record."""
     measure, carrier = str(measurement.output_measure), str(measurement.input_domain)
     fractional = "f64" in carrier or "f32" in carrier
     for step in (1.0,) if fractional else (1, 1.0):
@@ -318,7 +318,7 @@ def _round(distribution: noises.Noise, rounded: Any) -> noises.Noise:
 def _censor(
     distribution: noises.Noise, values: FloatArray, clamped: Any, below: Any
 ) -> tuple[noises.Noise, FloatArray]:
-    """Return the noise with the given clipping and rounding, and the values with gaps filled."""
+    """Return the noise combined with clamping and suppression, and the values with gaps filled."""
     low, high = -math.inf, math.inf
     if clamped is not None:
         try:

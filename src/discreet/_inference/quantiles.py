@@ -1,10 +1,11 @@
-"""Quantiles and the distribution function of a number, from noisy counts of bins.
+"""Posteriors of quantiles and of the distribution function of a number, from noisy counts of bins.
 
-The estimand is inf{x: F(x) ≥ p} of the values as recorded. Bins are public intervals. Within a bin, the tree
-of :mod:`~discreet._inference.polya_tree` continues without data around a linear density between the
-neighbours, so that a wide bin gives a wide interval. Values that many records share, such as 0 or heaped
-ages, are declared as atoms and counted apart; their shares have a tree of their own. If values are recorded
-as whole numbers, quantiles are whole numbers too.
+The estimand is the quantile inf{x: F(x) ≥ p} of the recorded values. Bins are public intervals. Within a bin
+there are no data: the Pólya tree of :mod:`~discreet._inference.polya_tree` continues there under its prior,
+around a linear density that is estimated from the neighbouring bins. So a wide bin gives a wide credible
+interval. Values that many records share, such as 0 or rounded ages, can be declared as *atoms*: they are
+counted separately, and their shares have a tree of their own. If values are recorded as whole numbers,
+quantiles are whole numbers too.
 """
 
 from __future__ import annotations
@@ -32,29 +33,29 @@ from discreet.errors import InvalidInputError, TooLargeError
 _HALVINGS_OF_A_BIN = 4  # how often a bin is halved below the counted bins
 _NOISE_REACH_NATS = 34.0
 MOST_BINS = 1 << 13
-"""Bins, atoms and groups of a curve that are inferred together."""
+"""The largest number of cells in one inference: bins and atoms, times groups."""
 MOST_PROBS = 100
-"""Quantiles of one group."""
+"""The largest number of quantiles that can be requested for one group."""
 DRAWS = 4000
 _BIN = re.compile(r"\[(\S+), (\S+)[\])]")
 
 
 def check_bins(number: int) -> None:
-    """Refuse too many bins, before anything is charged or computed."""
+    """Raise an error if there are too many bins, before anything is charged or computed."""
     if number > MOST_BINS:
         raise TooLargeError(f"at most {MOST_BINS:,} bins are inferred together, not {number:,}")
 
 
 @dataclass(frozen=True)
 class Bins:
-    """The public bins: intervals between edges, and single values.
+    """The public bins: intervals between edges, and single values (atoms).
 
     Parameters
     ----------
     edges
-        Finite and increasing; a value belongs to the interval that begins with it, the last edge to the last.
+        Finite and increasing. An interval contains its lower edge; the last one also contains its upper edge.
     atoms
-        Values that are counted apart; they become edges as well.
+        Values that are counted separately; intervals are split there.
     whole
         Whether values are recorded as whole numbers.
     """
@@ -91,9 +92,9 @@ class Bins:
         atoms: tuple[float, ...] = (),
         whole: bool = False,
     ) -> Bins:
-        """Return equal bins between bounds, about as many as can be resolved at ε.
+        """Return bins of equal width between bounds, in a number that suits n and ε.
 
-        Their number is 2·(nε)^0.4: few enough that the noise of a sum of bins stays below the sampling error.
+        Their number is 2·(nε)^0.4, so that the noise in a sum of bins is smaller than the sampling error.
         """
         number = max(8, round(2 * (records * float(epsilon)) ** 0.4))
         low, high = map(float, bounds)
@@ -103,7 +104,7 @@ class Bins:
 
     @classmethod
     def of_levels(cls, levels: Sequence[Any]) -> tuple[Bins, set[int]]:
-        """Return the bins whose names hold their edges, and the positions of levels that are no bins."""
+        """Read bins from the names of levels; also return the positions of levels that are not bins."""
         matches = [_BIN.fullmatch(str(as_plain(level))) for level in levels]
         ends = [(float(match[1]), float(match[2])) for match in matches if match]
         if not ends:
@@ -115,7 +116,7 @@ class Bins:
 
     @cached_property
     def intervals(self) -> tuple[tuple[float, float], ...]:
-        """The interval of each bin; a whole number stands for the unit interval that begins with it."""
+        """The interval of each bin; for whole numbers, x is represented by the interval [x, x + 1)."""
         cuts = sorted({*map(float, self.edges), *map(float, self.atoms)})
         if not self.whole:
             return tuple(pairwise(cuts))
@@ -133,13 +134,16 @@ class Bins:
 
     @cached_property
     def ordered(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The cells in the order of values, an atom before the bin that begins with it; and their ends."""
+        """The positions of the cells in the order of their values, and their lower and upper ends.
+
+        An atom precedes the bin that starts at it.
+        """
         low, high = np.array([*self.intervals, *((atom, atom) for atom in self.atoms)], dtype=np.float64).T
         order = np.lexsort((high - low > 0, low))
         return order, low[order], high[order]
 
     def places(self, values: npt.ArrayLike) -> IntArray:
-        """Return the cell of each value: bins in order, then atoms; values outside go to the end bins."""
+        """Return the position of each value's cell: bins first, then atoms; values outside are clipped."""
         x = np.clip(np.asarray(values, dtype=np.float64), self.edges[0], self.edges[-1])
         starts = np.array([low for low, _ in self.intervals])
         places = np.clip(np.searchsorted(starts, x, side="right") - 1, 0, len(starts) - 1)
@@ -156,7 +160,7 @@ def trees_together(
     total_prior: LogUniform | None,
     fades: bool,
 ) -> Together:
-    """Return the posterior of the shares of cells, given noisy counts: a tree for each group of cells."""
+    """Return the posterior of the shares of cells given noisy counts ``z``; each group has its own tree."""
     if noise.together and n is None:
         raise InvalidInputError("noise that sums to zero reveals the number of records: give n=…")
     scales = noise.scales(len(z))
@@ -187,18 +191,18 @@ class BinnedDistribution:
     Parameters
     ----------
     bins
-        The places that were counted.
+        The bins and atoms.
     counts
         Noisy counts: of the bins in their order, then of the atoms.
     noise
         The distribution of the noise; lattice noise needs ``n``.
     n
-        The number of records, all that were counted, where it is public.
+        The number of all records, including those in ``apart``, if it is public.
     apart
-        Noisy counts of records that have no place, such as those without a value: the distribution is of the
-        others.
+        Noisy counts of records in no bin, such as those with a missing value. The distribution is that of all
+        other records.
     total_prior
-        Where n is private: the range in which it is expected.
+        The prior of n, if n is private.
     """
 
     def __init__(
@@ -238,7 +242,7 @@ class BinnedDistribution:
         return self._drawn[key]
 
     def _draw_shares(self, size: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.int8]]:
-        """Draw the shares of the cells, and the smoothness around each."""
+        """Draw the shares of the cells, and the index of the smoothness around each."""
         parts = self._distribution.draw(size, rng)[: self._placed]
         share = np.concatenate([group_share[:, None] * cells for group_share, cells, _ in parts], axis=1)
         return share, np.concatenate([states for _, _, states in parts], axis=1)
@@ -246,18 +250,18 @@ class BinnedDistribution:
     def _pair(
         self, values: FloatArray, points: FloatArray, inverse: bool, rng: np.random.Generator
     ) -> FloatArray:
-        """Return joint draws of quantiles, or of shares at points."""
+        """Make draws of quantiles (``inverse``) or of cumulative shares joint; here they already are."""
         return values
 
     def quantiles(self, probs: npt.ArrayLike) -> Quantiles:
-        """Return the values inf{x: F(x) ≥ p}, for each p between 0 and 1."""
+        """Return the posterior of the quantile inf{x: F(x) ≥ p} for each p between 0 and 1."""
         points = np.atleast_1d(np.asarray(probs, dtype=np.float64))
         if not ((points > 0) & (points < 1)).all():
             raise InvalidInputError("must be between 0 and 1, such as 0.25, 0.5, 0.75", "probs", probs)
         return Quantiles(self, points, tuple(f"{100 * p:g} % quantile" for p in points), inverse=True)
 
     def cdf(self, values: npt.ArrayLike) -> Quantiles:
-        """Return the share of records at or below each value."""
+        """Return the posterior of the share of records at or below each value."""
         points = np.atleast_1d(np.asarray(values, dtype=np.float64))
         return Quantiles(self, points, tuple(f"share up to {x:g}" for x in points), inverse=False)
 
@@ -272,7 +276,7 @@ class Quantiles:
     inverse: bool
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> FloatArray:
-        """Return joint draws, shape (size, number of names)."""
+        """Return joint posterior draws, shape (size, len(names))."""
         drawn = self.distribution._draws(size, seed)
         rng = np.random.default_rng(None if seed is None else [seed, 1])
         values = drawn.quantiles(self.points, rng) if self.inverse else drawn.below(self.points, rng)
@@ -289,7 +293,7 @@ class Quantiles:
         return np.asarray(self._usual.std(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return equal-tailed intervals whose ends are drawn values, so whole numbers stay whole."""
+        """Return equal-tailed intervals; their ends are drawn values, so whole numbers stay whole."""
         low, high = np.quantile(self._usual, tails(level), axis=0, method="inverted_cdf")
         return low, high
 
@@ -309,7 +313,7 @@ class Quantiles:
 
 @dataclass(frozen=True, eq=False)
 class _Draws:
-    """Draws of the shares of adjacent cells, and the smoothness around each."""
+    """Draws of the shares of cells in the order of values, and of the smoothness around each cell."""
 
     low: FloatArray
     high: FloatArray
@@ -325,15 +329,16 @@ class _Draws:
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """The slope of the density within each bin; 0 for atoms."""
+        """The relative slope of the density within each bin, in each draw; 0 for atoms."""
         bins = np.flatnonzero(self.high > self.low)
         slopes = np.zeros(self.share.shape)
         slopes[:, bins] = slopes_within(self.share[:, bins], (self.high - self.low)[bins])
         return slopes
 
     def _parts(self, cells: IntArray, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-        """Return cumulative shares of the parts of cells, (draws, cells); repeated cells have the same
-        parts.
+        """Draw how the records of cells are distributed within them; ``cells`` has shape (draws, cells).
+
+        Returns rows of cumulative shares, and the row of each cell; a repeated cell has the same row.
         """
         rows = np.repeat(np.arange(len(cells))[:, None], cells.shape[1], axis=1)
         asked, inverse = np.unique(rows * len(self.low) + cells, return_inverse=True)
@@ -360,7 +365,7 @@ class _Draws:
         return np.asarray(values)
 
     def below(self, values: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return the share at or below each value."""
+        """Return draws of the share at or below each value, shape (draws, values)."""
         at = np.floor(values) + 1 if self.whole else values
         atom = self.high == self.low
         before = np.where(atom, self.low <= values[:, None], self.high <= at[:, None])
@@ -378,7 +383,7 @@ class _Draws:
 
 
 def _log_number(prior: LogUniform, unit: int, most: int) -> FloatArray:
-    """Return log P(n) at 0, unit, 2·unit, … records, up to a constant."""
+    """Return log P(n), up to a constant, for n = 0, unit, 2·unit, …, most·unit."""
     n = np.maximum(unit * np.arange(most + 1.0), 0.5)
     log = np.asarray([prior.log_density(at) for at in np.log(n)]) - np.log(n)
     # Beyond the declared range it falls off instead of ending: a total that cannot be is still drawn.

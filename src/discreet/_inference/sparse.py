@@ -1,12 +1,11 @@
-"""The numbers of records of the levels in a sparse release, with the noise accounted for.
+"""Posteriors of the numbers of records of levels in a sparse release, with the noise accounted for.
 
-The model: a level is empty with an unknown probability 1 − π. Otherwise it has x records with probability
-x^{−s}/Σ y^{−s}, where y runs up to the largest published count; x is not cut off there. The prior of π is
-log-uniform from 1/(100 k) to 1, and that of the slope s is uniform from 0 to 3. Both are integrated out: a
-published count just above the threshold may be noise on an empty level, and the other counts determine how
-likely that is. The likelihood includes the event that unpublished levels stayed below the threshold. The
-number of records of all unpublished levels together is not inferred from this model: it was counted with
-noise of its own.
+Model: a level is empty with an unknown probability 1 − π. Otherwise it has x records with probability
+x^{−s}/Σ y^{−s}, where the sum over y ends at the largest published count, although x may be larger. The prior
+of π is log-uniform from 1/(100 k) to 1, and that of the slope s is uniform from 0 to 3. Both are integrated
+out: a published count just above the threshold may be noise on an empty level, and the other counts determine
+how likely that is. The likelihood includes the event that unpublished levels stayed below the threshold. The
+total of all unpublished levels is not inferred from this model, because it has a noisy count of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _DRAWN = 100
 
 
 def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
-    """Return the distribution of a number of records, given its sum with two-sided geometric noise."""
+    """Return the distribution of a number of records, given that number plus two-sided geometric noise."""
     share, ratio = (np.arange(nodes) + 0.5) / nodes, 1 + math.exp(-rate)
     below = np.ceil(np.log(share * ratio) / rate)
     noise = np.where(below < 0, below, np.ceil(-np.log((1 - share) * ratio) / rate) - 1)
@@ -43,9 +42,11 @@ def number_near(noisy: int, rate: float, nodes: int = 20_000) -> RecordNumber:
 def expected_halves(
     mechanism: Sparse, records: int, levels: int, level: float, seed: int
 ) -> tuple[float, float, float]:
-    """Return expected half-widths: of levels with ``records`` each, of all other records, and of the total.
+    """Simulate a release, and return half-widths of intervals for a plan.
 
-    An unpublished level has few enough records to stay hidden with probability ``level``.
+    They are for a level with ``records`` records (the mean over levels), for all other records together, and
+    for the total. The interval of an unpublished level runs from 0 to the number of records that would be
+    published with probability ``level``.
     """
     drawn = mechanism.run(dict.fromkeys(range(min(levels, mechanism.k)), records), SeededEntropy(seed))
     posterior = SparsePosterior(tuple(drawn.counts.values()), drawn.rest, mechanism)
@@ -58,7 +59,7 @@ def expected_halves(
 
 
 class _Levels(NamedTuple):
-    """For each noisy count: possible true counts, their probabilities, means and standard deviations."""
+    """For each distinct noisy count: possible true counts with probabilities, mean, standard deviation."""
 
     values: FloatArray
     probability: FloatArray
@@ -67,7 +68,7 @@ class _Levels(NamedTuple):
 
 
 class SparsePosterior:
-    """The numbers of records of the published levels, of all other levels together, and of all."""
+    """The posterior of the number of records: of each published level, of the other levels, and in total."""
 
     def __init__(self, noisy: Sequence[int], rest: int, mechanism: Sparse) -> None:
         if max(map(abs, (*noisy, rest))) >= 2**53:
@@ -77,7 +78,7 @@ class SparsePosterior:
         self.everything_else = number_near(rest, float(mechanism.rest_epsilon))
 
     def sample(self, size: int, seed: int | None = None) -> FloatArray:
-        """Draw the published levels and the other records, each independently; negative numbers become 0."""
+        """Draw the number of records of each published level, then of all other levels, independently."""
         rng, levels = np.random.default_rng(seed), self._levels
         drawn = np.empty((size, len(self._inverse) + 1))
         for place, row in enumerate(self._inverse):
@@ -89,8 +90,10 @@ class SparsePosterior:
 
     @property
     def total(self) -> RecordNumber:
-        """Draws of the number of all records; the sum of all but the least certain levels is drawn from a
-        normal distribution.
+        """The posterior of the number of all records, from draws.
+
+        Only the levels with the largest standard deviations are drawn one by one; the sum of the others is
+        drawn from a normal distribution.
         """
         rng, levels = np.random.default_rng(0), self._levels
         values = rng.permutation(self.everything_else.values)
@@ -104,19 +107,19 @@ class SparsePosterior:
         return RecordNumber(values + rng.normal(levels.mean[others].sum(), deviation, len(values)))
 
     def mean(self) -> FloatArray:
-        """The means of the published levels, then of the other records."""
+        """Return the posterior means: of each published level, then of all other levels together."""
         return np.append(self._levels.mean[self._inverse], self.everything_else.mean())
 
     def std(self) -> FloatArray:
-        """The standard deviations of the published levels, then of the other records."""
+        """Return the posterior standard deviations, in the order of :meth:`mean`."""
         return np.append(self._levels.deviation[self._inverse], self.everything_else.std())
 
     def empty(self) -> FloatArray:
-        """For each published level, the probability that it has no record at all."""
+        """Return the posterior probability that a published level has no records, for each of them."""
         return np.asarray(self._levels.probability[self._inverse, 0])
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return credible intervals (lows, highs) of the published levels, then of the other records."""
+        """Return the lower and upper ends of credible intervals, in the order of :meth:`mean`."""
         reached, rest = np.cumsum(self._levels.probability, axis=1), self.everything_else.interval(level)
         ends = []
         for end, rest_end in zip(tails(level), rest, strict=True):
@@ -147,9 +150,9 @@ class SparsePosterior:
         return _Levels(values, probability, mean, np.sqrt(np.maximum(spread, 0.0)))
 
     def _nonempty_probabilities(self, powers: FloatArray) -> FloatArray:
-        """Return for each slope s its probability times P(level is not empty) of each noisy count.
+        """Return P(s | release)·P(level is not empty | s, z) for each slope s and distinct noisy count z.
 
-        ``powers`` are Σ x^{−s} e^{−rate·|z − x|}. The normaliser of the noise is left out throughout.
+        ``powers`` are Σ_x x^{−s} e^{−rate·|z − x|}. The constant of the noise distribution is left out.
         """
         z, mechanism = self._distinct, self._mechanism
         times, rate, tau = (

@@ -1,14 +1,15 @@
 """Survival curves of one or several groups, from noisy counts of events and censored records.
 
-A record's cell is its group, the bin of its time, and whether the event happened then or the record was
-censored. The shares of a group's cells have two trees of :mod:`~discreet._inference.polya_tree`, one for
-events and one for censored records. With p₁ and p₀ the shares of a bin and r the share still at risk at its
-start, the share of survivors is multiplied by
+Records are counted by group, by the bin of their time, and by whether they had the event then or were
+censored. In each group, the shares of events in the bins have a Pólya tree prior (see
+:mod:`~discreet._inference.polya_tree`), and those of censored records another one. Let p₁ and p₀ be the
+shares of events and of censored records in a bin, and r the share still at risk at its start. In this bin
+the survival curve is multiplied by
 
     ((r − p₁ − p₀)/r)^{p₁/(p₁ + p₀)},
 
-which is exact where events and censoring are proportional within the bin. A bin that holds one whole number
-has the factor of Kaplan and Meier, 1 − p₁/r. The curve ends at the start of the last bin.
+which is exact if events and censoring occur in a constant ratio within the bin. For a bin of a single whole
+number the factor is 1 − p₁/r, as in the Kaplan–Meier estimate. The curve ends at the start of the last bin.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class SurvivalPosterior:
     bins
         The bins of time, without atoms.
     counts
-        Noisy counts, shape (groups, bins, 2): censored records, then events.
+        Noisy counts of shape (groups, bins, 2); on the last axis censored records, then events.
     noise, n, apart, total_prior
         As for :class:`~discreet._inference.quantiles.BinnedDistribution`.
     """
@@ -66,7 +67,7 @@ class SurvivalPosterior:
         self._distribution = trees_together(z, ranges, noise, n, total_prior, False)
 
     def draws(self, size: int = DRAWS, seed: int | None = 0) -> SurvivalDraws:
-        """Draw the curves of all groups together."""
+        """Draw the survival curves of all groups jointly."""
         rng = np.random.default_rng(seed)
         parts = self._distribution.draw(as_draws(size, 2 * self.groups * len(self.bins)), rng)[
             : 2 * self.groups
@@ -77,15 +78,15 @@ class SurvivalPosterior:
 
     @cached_property
     def usual(self) -> SurvivalDraws:
-        """The draws from which estimates and intervals are computed."""
+        """The default draws, from which estimates and intervals are computed."""
         return self.draws()
 
     def log_rank(self) -> tuple[float, int, float]:
-        """Return the log-rank statistic of equal hazards, its degrees of freedom and p-value.
+        """Test whether all groups have the same hazard: return the log-rank statistic, its df and p-value.
 
-        Observed minus expected events of a group are linear in the noisy counts, with weights from the pooled
-        hazard and the groups' parts of the time at risk. The variance is therefore the sampling variance plus
-        that of the noise; no prior pulls the groups together.
+        Observed minus expected events of a group are linear in the noisy counts; the weights come from the
+        pooled hazard and each group's part of the time at risk. So their variance is the sampling variance
+        plus that of the noise. The prior does not enter.
         """
         drawn, (groups, k, _) = self.usual, self._cells.shape
         shares = np.stack([drawn.censored.mean(axis=0), drawn.events.mean(axis=0)], axis=-1)
@@ -119,25 +120,26 @@ class SurvivalDraws:
 
     @cached_property
     def edges(self) -> FloatArray:
-        """The starts of the bins; for whole numbers, the curve there is the share of times at or above
-        them.
+        """The lower ends of the bins.
+
+        For whole numbers, the curve at an edge is the share of times that are equal to it or larger.
         """
         return np.array([low for low, _ in self.bins.intervals])
 
     @property
     def times(self) -> FloatArray:
-        """The times at which the curve is reported: all edges but the first, where it is 1."""
+        """The times at which the curve is reported: all edges but the first (for whole numbers, minus 1)."""
         return self.edges[1:] - (1 if self.bins.whole else 0)
 
     @cached_property
     def at_risk(self) -> FloatArray:
-        """The share of all records at risk at the start of each bin."""
+        """The share of all records that are at risk at the start of each bin, (draws, groups, bins)."""
         both = self.events + self.censored
         return np.maximum(np.cumsum(both[..., ::-1], axis=-1)[..., ::-1], _SMALLEST)
 
     @cached_property
     def hazard(self) -> FloatArray:
-        """The integrated hazard of each bin but the last."""
+        """The hazard integrated over each bin but the last, (draws, groups, bins − 1)."""
         p1, p0, r = (part[..., :-1] for part in (self.events, self.censored, self.at_risk))
         left = self.at_risk[..., 1:] / r
         hazard = -np.log(np.maximum(left, _SMALLEST)) * p1 / np.maximum(p1 + p0, _SMALLEST)
@@ -148,14 +150,14 @@ class SurvivalDraws:
 
     @cached_property
     def curves(self) -> FloatArray:
-        """The shares that survive beyond each of ``times``, (draws, groups, times)."""
+        """The survival probability beyond each of ``times``, (draws, groups, times)."""
         return np.exp(-np.cumsum(self.hazard, axis=-1))
 
     def band(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return bands that hold the whole curve of a group with this probability, (groups, times).
+        """Return the ends of simultaneous credible bands, each of shape (groups, times).
 
-        Pointwise equal-tailed intervals are widened until the wanted share of draws lies within all of them,
-        so no scale has to be chosen.
+        A band contains the whole curve of a group with probability ``level``. Pointwise equal-tailed
+        intervals are widened until this share of the drawn curves lies within all of them.
         """
         curves, size = np.sort(self.curves, axis=0), len(self.curves)
         order = np.argsort(np.argsort(self.curves, axis=0), axis=0)
@@ -165,8 +167,9 @@ class SurvivalDraws:
         return curves[tail, groups], curves[size - 1 - tail, groups]
 
     def quantile(self, prob: float = 0.5) -> FloatArray:
-        """Return the first time at which a share ``prob`` has had the event; infinite beyond the last
-        edge.
+        """Return draws of the first time by which a share ``prob`` has had the event, (draws, groups).
+
+        It is infinite if the curve ends before that.
         """
         ends = np.concatenate([np.ones((*self.curves.shape[:2], 1)), self.curves], axis=-1)
         wanted = 1 - prob
@@ -182,7 +185,7 @@ class SurvivalDraws:
         return np.asarray(np.where(place > last, np.inf, time))
 
     def restricted_mean(self, until: float | None = None) -> FloatArray:
-        """Return the mean of time up to ``until``, by default the last of ``times``; (draws, groups)."""
+        """Return draws of E[min(time, ``until``)], (draws, groups); ``until`` defaults to the last edge."""
         edges = self.edges
         end = edges[-1] if until is None else float(until)
         if not edges[0] < end <= edges[-1]:
@@ -197,6 +200,6 @@ class SurvivalDraws:
 
     @staticmethod
     def interval(draws: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return equal-tailed intervals whose ends are draws."""
+        """Return equal-tailed credible intervals from draws, whose ends are drawn values."""
         low, high = np.quantile(draws, tails(level), axis=0, method="inverted_cdf")
         return low, high

@@ -1,11 +1,12 @@
-"""Shares of weighted totals, from noisy totals and noisy sums of their squares, with one posterior.
+"""The posterior of weighted shares, from noisy weighted totals and noisy sums of squares.
 
-Records (or clusters of them) each add a vector x of k cells, x ≥ 0 and Σx ≤ 1 in units of the largest: a
-weight in the cell of its value or, for a mean, a weight divided between both bounds. With S = Σx and M =
-Σxxᵀ, the share of a cell is p = S_j/ΣS, and its linearised variance (Hájek; Woodruff 1971) is D/(ΣS)² with D
-= M_jj − 2p Σ_l M_jl + p² ΣM. The true sums are drawn from the noise distribution subject to S ≥ 0 and 0 < D ≤
-p(1 − p)ΣS. Given them the population's share is a Beta of effective size p(1 − p)(ΣS)²/D (Korn and Graubard
-1998); for equal weights this is the posterior of a multinomial.
+Each unit (a record or a cluster) contributes a vector x ≥ 0 of k cells with Σx ≤ 1, in units of the largest
+weight: its weight is added to the cell of its value or, for a mean, divided between the two bounds. Let S be
+the sum of these vectors and M the sum of xxᵀ over units. The share of cell j is p = S_j/ΣS. Its linearised
+variance (Hájek; Woodruff 1971) is D/(ΣS)² with D = M_jj − 2p Σ_l M_jl + p² ΣM. The true S and M are drawn
+from the noise distribution subject to S ≥ 0 and 0 < D ≤ p(1 − p)ΣS. Given these, the population's share has a
+Beta distribution with the effective sample size p(1 − p)(ΣS)²/D (Korn and Graubard 1998). For equal weights
+this is the posterior of multinomial shares.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _POOL, _TRIES, _TURNS = 4096, 512, 6
 
 @dataclass(frozen=True)
 class NoisyTotals:
-    """Noisy totals of cells and sums of their squares, in multiples of the most that one unit can add.
+    """Noisy totals of cells and sums of squares, in units of the most that one unit can contribute.
 
-    ``squares`` holds the upper triangle of M, or its diagonal alone where no unit is in two cells. The scales
-    are standard deviations of Gaussian noise, or scales of Laplace noise. ``freedom``: degrees of freedom of
-    the variance, where they are known.
+    ``squares`` contains the upper triangle of M, or only its diagonal if no unit is in two cells. The scales
+    are standard deviations of Gaussian noise, or scales b of Laplace noise. ``freedom`` is the number of
+    degrees of freedom of the variance estimate, if known.
     """
 
     totals: FloatArray
@@ -44,7 +45,7 @@ class NoisyTotals:
         return len(self.squares) == len(self.totals)
 
     def whole(self, entries: FloatArray) -> FloatArray:
-        """Return each symmetric matrix of which the last axis holds the upper triangle."""
+        """Return symmetric matrices from their upper triangles, which are on the last axis."""
         k = len(self.totals)
         rows, columns = np.triu_indices(k)
         whole = np.zeros((*entries.shape[:-1], k, k))
@@ -52,12 +53,12 @@ class NoisyTotals:
         return whole
 
     def of_cells(self, cells: list[int]) -> tuple[FloatArray, FloatArray]:
-        """Return the totals of some cells, and the matrix of their squares and products."""
+        """Return the totals of some cells, and their part of the matrix M."""
         matrix = np.diag(self.squares) if self.is_diagonal else self.whole(self.squares)
         return self.totals[cells], matrix[np.ix_(cells, cells)]
 
     def spread(self, entries: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return diagonal, row sums and sum of each symmetric matrix, whose entries are in the last axis."""
+        """Return the diagonal, row sums and sum of symmetric matrices, whose entries are on the last axis."""
         if self.is_diagonal:
             return entries, entries, entries.sum(axis=-1)
         whole = self.whole(entries)
@@ -67,7 +68,7 @@ class NoisyTotals:
 
 @dataclass(frozen=True)
 class ShareDraws:
-    """Draws of the shares, of their effective sizes and of the totals: arrays of draws by cells."""
+    """Draws of the shares, of their effective sample sizes, and of the totals; shape (draws, cells)."""
 
     shares: FloatArray
     sizes: FloatArray
@@ -75,7 +76,7 @@ class ShareDraws:
 
 
 def draw_shares(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> ShareDraws:
-    """Draw the population's shares given noisy totals and squares."""
+    """Draw the population's shares from their posterior, given noisy totals and squares."""
     totals = _draw_totals(noisy, size, rng)
     whole = totals.sum(axis=1)
     p = np.clip(totals / whole[:, None], 1e-12, 1 - 1e-12)
@@ -90,7 +91,7 @@ def draw_shares(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> Shar
 
 
 def _draw_apart(noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw one Dirichlet for all cells, then rescale each on the logit scale to its own effective size."""
+    """Draw shares from a Dirichlet, then rescale each logit to the cell's own effective sample size."""
     k, spread = p.shape[1], p * (1 - p)
     together = (spread.sum(axis=1) / (spread / sizes).sum(axis=1))[:, None]
     alike = rng.standard_gamma(together * p + 1)
@@ -102,7 +103,7 @@ def _draw_apart(noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.ra
 def _draw_coupled(
     noisy: NoisyTotals, p: FloatArray, sizes: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw Betas with the correlations of the noisy products, or of a Dirichlet if noise hides these."""
+    """Draw Beta variables with the correlations implied by M, or those of a Dirichlet under much noise."""
     k, middle = p.shape[1], p.mean(axis=0)
     apart = np.eye(k) - middle[:, None]
     values, vectors = np.linalg.eigh(apart @ noisy.whole(noisy.squares) @ apart.T)
@@ -115,12 +116,13 @@ def _draw_coupled(
 
 
 class WeightedDistribution(BinnedDistribution):
-    """The distribution of a population, from noisy weighted totals of bins and sums of their squares.
+    """The posterior of a population's distribution, from noisy weighted totals of bins and sums of squares.
 
-    The share F up to each edge has a linearised variance, D of the matrix of squares, and that of the noise.
-    With z standard normal the distribution that is drawn is F + z·sd, made monotone from below for z > 0 and
-    from above for z < 0: its quantile at p is the end of the test of p that every edge passes (Woodruff
-    1952). One z is drawn for all p; draws are then paired as the shares up to the quantiles go together.
+    The cumulative share F at each edge has a standard deviation sd, from its linearised variance plus that of
+    the noise. A draw of the distribution function is F + z·sd for a standard normal z (or Student's t),
+    made monotone from below for z > 0 and from above for z < 0. Its quantiles are therefore the ends of
+    Woodruff's intervals (1952). Since one z would serve for all p, draws of several quantiles are reordered
+    to have the correlations of the cumulative shares.
     """
 
     def __init__(self, bins: Bins, noisy: NoisyTotals, cells: list[int]) -> None:
@@ -165,7 +167,7 @@ class WeightedDistribution(BinnedDistribution):
 def draw_positive(
     value: FloatArray, scale: float, gaussian: bool, tilt: float, chance: FloatArray
 ) -> FloatArray:
-    """Return the quantiles x ≥ 0 of density ∝ noise(value − x)·e^{−tilt·x} at given probabilities."""
+    """Return the quantiles, at ``chance``, of the density ∝ noise(value − x)·e^{−tilt·x} on x ≥ 0."""
     if gaussian:
         middle = value - scale**2 * tilt
         far = ndtri_exp(np.log(1 - chance) + log_ndtr(middle / scale))
@@ -186,10 +188,9 @@ def draw_positive(
 
 
 def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> FloatArray:
-    """Draw non-negative totals from the noise distribution; prior: their shares and their sum are uniform.
+    """Draw the true totals S ≥ 0 given the noisy ones, under uniform priors of the shares and of the sum.
 
-    A uniform distribution of the shares has a density of (ΣS)^{1−k} for the totals, here e^{−τ ΣS} with τ =
-    (k−1)/ΣS.
+    This prior has density (ΣS)^{1−k} for the totals, which is approximated by e^{−τ ΣS} with τ = (k−1)/ΣS.
     """
     k = len(noisy.totals)
     chance = rng.random((size, k)) * (1 - 2e-16) + 1e-16
@@ -203,8 +204,10 @@ def _draw_totals(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> Flo
 def _draw_variances(
     noisy: NoisyTotals, p: FloatArray, most: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw linearised variances from the noise within their bounds; prior: standard deviations are
-    uniform."""
+    """Draw the linearised variances D given the noisy squares, within 0 < D ≤ ``most``.
+
+    The prior of the standard deviations √D is uniform.
+    """
     entries = len(noisy.squares)
     distribution = rng.normal if noisy.gaussian else rng.laplace
     pool = noisy.spread(distribution(0.0, noisy.square_scale, (_POOL, entries)))

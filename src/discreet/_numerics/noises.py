@@ -230,7 +230,7 @@ class FloorLaplace(Laplace):
         return super().relative(z + 0.5, x, at, scale)
 
     def log_cdf(self, v: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return log P(⌊L⌋ ≤ v) = log P(L < v + 1)."""
+        """Return log P(⌊Y⌋ ≤ v) = log P(Y < v + 1)."""
         return super().log_cdf(v + 1, scale)
 
     def draw(self, x: FloatArray | IntArray, rng: np.random.Generator) -> FloatArray:

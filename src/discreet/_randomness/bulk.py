@@ -1,10 +1,9 @@
-"""The exact distributions of :mod:`discreet._randomness.integers` for many cells at once, from blocks of
-entropy.
+"""Vectorised exact samplers, for many independent draws at once; see also ``discreet._randomness.integers``.
 
-A uniform real number is drawn as 64 bits, and compared with numbers whose first 64 bits are in a table. If
-they agree, further bits of both are computed until they differ. So every comparison is decided between the
-real numbers themselves, and no output distribution is rounded anywhere. The bits of the tables come from
-enclosures. Proofs: ``proofs/samplers.md``.
+A uniform real number is represented by its first 64 bits, and compared with thresholds whose first 64 bits
+are in a table. If these bits are equal, further bits of both numbers are computed until they differ. So every
+comparison is exact, and no output distribution is rounded. The tables come from rigorous enclosures. Proofs:
+``proofs/samplers.md``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from discreet._randomness.integers import geometric as one_geometric
 IntArray = npt.NDArray[np.int64]
 WordArray = npt.NDArray[np.uint64]
 Value = Callable[[], Ball]
-"""A function that encloses a number in (0, 1], more narrowly at a higher working precision."""
+"""A function that returns a ball around a number in (0, 1]; higher working precision makes it narrower."""
 
 _FEW = 24  # up to this many parts of a composition a loop over Python ints is faster than arrays
 _LEAST_RATE_BITS = 36  # below a rate of 2⁻³⁶ noise may leave 64 bits: then one by one, in Python ints
@@ -47,7 +46,7 @@ def words(source: Source, count: int) -> WordArray:
 def geometric(k: int, rate: Fraction, source: Source) -> IntArray:
     """Draw k independent G ≥ 0 with P(G ≥ g) = e^{−rate·g} exactly.
 
-    For rates below 2⁻³⁶, where 64 bits may not hold it, the array has Python ints.
+    For rates below 2⁻³⁶, where G may exceed 64 bits, the array contains Python integers.
     """
     p, q = rate.numerator, rate.denominator
     if p << _LEAST_RATE_BITS < q:
@@ -72,10 +71,11 @@ def two_sided_geometric(k: int, rate: Fraction, source: Source) -> IntArray:
 
 
 def successes(trials: int, chance: Value, source: Source) -> IntArray:
-    """Draw which of many independent trials succeed, each with an irrational probability below ½, exactly.
+    """Draw exactly which of many independent trials succeed, each with probability ``chance`` < ½.
 
-    Trials with the rational, slightly larger probability 1 − e^{−rate} need only the gaps between successes;
-    each of these is accepted with the quotient of the two probabilities.
+    Returns the indices of the successes. Trials with a slightly larger probability 1 − e^{−rate}, with a
+    rational rate, are simulated by drawing the geometric gaps between successes. Each of these successes is
+    then kept with probability chance/(1 − e^{−rate}).
     """
     rate = round_up(above(enclose(lambda: -(-chance()).log1p())))
     keep = _Threshold(lambda: chance() / -ball(-rate).expm1())
@@ -97,9 +97,9 @@ def successes(trials: int, chance: Value, source: Source) -> IntArray:
 def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
     """Draw v in ℤᵏ with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2) exactly, in O(k).
 
-    It is the difference of two geometric vectors A and B of rate ε/2, given that they have the same sum m. A
-    is drawn freely and accepted with probability p(m)/max p, where p is the distribution of its sum: about
-    0.7. B is then a uniform composition of m.
+    v is the difference of two geometric vectors A and B of rate ε/2, given that they have the same sum m. A
+    is drawn and accepted with probability p(m)/max p (about 0.7 on average), where p is the distribution of
+    its sum. B is then a uniform composition of m.
     """
     if k == 2:
         first = two_sided_geometric(1, epsilon, source)
@@ -112,8 +112,7 @@ def lattice_noise(k: int, epsilon: Fraction, source: Source) -> IntArray:
 
 
 def composition(total: int, parts: int, source: Source) -> IntArray:
-    """Draw one of all ways to write ``total`` as an ordered sum of ``parts`` non-negative integers,
-    uniformly."""
+    """Draw ``parts`` non-negative integers that sum to ``total``, uniformly among all such vectors."""
     if parts <= _FEW or total > _LARGEST_SUM:
         kind = object if total > _LARGEST_SUM else np.int64
         return np.array(uniform_composition(total, parts, source), dtype=kind)
@@ -128,7 +127,7 @@ def composition(total: int, parts: int, source: Source) -> IntArray:
 
 
 def uniform_composition(n: int, k: int, source: Source) -> tuple[int, ...]:
-    """Draw a composition for few parts and any n: k − 1 bars in n + k − 1 places (Floyd's method)."""
+    """Draw k non-negative integers that sum to n, uniformly, for few k: k − 1 bars in n + k − 1 places."""
     places = n + k - 1
     bars: set[int] = set()
     for j in range(places - k + 1, places):
@@ -153,7 +152,7 @@ def subset(size: int, places: int, source: Source) -> IntArray:
 
 
 def below(bound: int, count: int, source: Source) -> IntArray:
-    """Draw ``count`` independent integers, uniform on {0, …, bound − 1}, bound ≤ 2⁶³."""
+    """Draw ``count`` independent integers, uniform on {0, …, bound − 1}, for bound ≤ 2⁶³."""
     values = words(source, count)
     uneven = np.uint64(_WORD - 1 - _WORD % bound)  # words above would make small values likelier
     while len(bad := np.flatnonzero(values > uneven)):
@@ -163,23 +162,24 @@ def below(bound: int, count: int, source: Source) -> IntArray:
 
 
 class _Threshold:
-    """A number r to compare uniform numbers with, by its first 64 bits and, where they agree, by all."""
+    """A number r that is compared with uniform numbers, by the first 64 bits and if these agree by more."""
 
     def __init__(self, value: Value) -> None:
         self.value, self.word = value, enclosed_digits(value, 64)
 
     def exceeds(self, word: int, source: Source) -> bool:
-        """Whether r is above a uniform number that begins with ``word``."""
+        """Return whether r exceeds a uniform number whose first 64 bits are ``word``."""
         return word < self.word or (word == self.word and Uniform(source, word).below(self.value))
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A distribution on {0, …, K} by its tails s₁ > s₂ > … > s_K: the number of tails above a uniform
-    number."""
+    """A distribution on {0, …, K}, given by its tail probabilities s₁ > … > s_K.
+
+    A draw is the number of tail probabilities that exceed a uniform number."""
 
     ascending: WordArray
-    """First 64 bits of the tails, s_K first."""
+    """First 64 bits of the tail probabilities, in increasing order."""
     tail: Callable[[int], Value]
 
     def draw(self, count: int, source: Source) -> IntArray:
@@ -250,7 +250,7 @@ def _powers(rate: Fraction, last: int) -> WordArray:
 
 @lru_cache(maxsize=4096)
 def _same_sum(k: int, rate: Fraction, total: int) -> _Threshold:
-    """Return p(total)/max p for p the distribution of the sum of k geometric values of that rate."""
+    """Return p(total)/max p as a threshold, where p is the distribution of a sum of k geometric variables."""
     mode = _likeliest_sum(k, rate)
     return _Threshold(lambda: _exponential((total - mode) * rate) * _binomial_ratio(total, mode, k))
 
@@ -273,7 +273,7 @@ def _likeliest_sum(k: int, rate: Fraction) -> int:
     1."""
 
     def zero() -> Ball:
-        """The point where both sides are equal, which is not a whole number."""
+        """Return the real m at which both sides are equal; it is not a whole number."""
         ratio = _exponential(rate)
         return (k * ratio - 1) / (1 - ratio)
 

@@ -1,4 +1,4 @@
-"""Exact draws of continuous distributions on a grid: the cell of the draw, by inversion with enclosures."""
+"""Exact draws from continuous distributions, rounded to a grid: inversion with rigorous enclosures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MAX_PRECISION_BITS = 1 << 15
 
 
 class Uniform:
-    """A uniform real number on (0, 1), of which as many bits are drawn as a decision needs."""
+    """A uniform real number on (0, 1), whose bits are drawn when they are needed."""
 
     def __init__(self, source: Source, first_bits: int | None = None, bits: int = 64) -> None:
-        """Start with ``bits`` bits: ``first_bits`` if they have been drawn already."""
+        """Draw the first ``bits`` bits, or take ``first_bits`` if they were drawn before."""
         self._source, self._bits = source, bits
         self._first_bits = source.below(1 << bits) if first_bits is None else first_bits
 
     def __float__(self) -> float:
-        """Return an approximation, which no decision depends on."""
+        """Return an approximation; no exact decision depends on it."""
         return (self._first_bits + 0.5) / float(1 << self._bits)
 
     def more(self) -> None:
@@ -39,7 +39,7 @@ class Uniform:
         return arb(self._first_bits * scale), arb((self._first_bits + 1) * scale)
 
     def number(self) -> Ball:
-        """Enclose the number to about the working precision: the same number every time."""
+        """Return a ball around the number, as narrow as the working precision allows; draw bits as needed."""
         from flint import ctx
 
         while self._bits < ctx.prec - 64:
@@ -48,13 +48,13 @@ class Uniform:
         return low.union(high)
 
     def normal(self) -> Ball:
-        """Return Φ⁻¹ of the number: the same standard normal number every time."""
+        """Return a ball around Φ⁻¹ of the number, which is standard normal."""
         return -((2 * self.number()).erfcinv()) * ball(2).sqrt()
 
     def below(self, value: Callable[[], Ball], precision: int = 192) -> bool:
-        """Return whether it is less than the number that ``value`` encloses.
+        """Return whether the number is less than the one that ``value`` encloses.
 
-        Both are enclosed more narrowly until the comparison is certain.
+        Precision is increased until the comparison is certain.
         """
         from flint import ctx
 
@@ -77,17 +77,16 @@ class Uniform:
 def exact_cell(
     cdf: Callable[[Fraction], Ball], guess: Callable[[float], float], grid: Fraction, source: Source
 ) -> Fraction:
-    """Return the middle of the grid cell [j·grid, (j+1)·grid) of a draw with distribution function ``cdf``.
+    """Draw from the distribution ``cdf``; return the middle of the cell [j·grid, (j+1)·grid) of the draw.
 
-    Inversion of a uniform number U whose bits are drawn as they are needed: U is compared with enclosures of
-    the distribution function at cell ends, with more bits until the comparison is certain, so that the output
-    has exactly the distribution of a continuous draw that was rounded afterwards. ``guess`` (an approximate
-    quantile) only says where to look first.
+    A uniform number U is compared with enclosures of ``cdf`` at the ends of cells, with more bits until the
+    comparison is certain. So the output has exactly the distribution of a continuous draw that is rounded
+    afterwards. ``guess``, an approximate quantile function, only determines where the search starts.
     """
     uniform = Uniform(source)
 
     def is_below(end: int) -> bool:
-        """U < cdf(end·grid)."""
+        """Return whether U < cdf(end·grid)."""
         return uniform.below(lambda: cdf(end * grid))
 
     start = guess(float(uniform))
@@ -104,7 +103,7 @@ def power_of_two(value: Fraction | float) -> Fraction:
 
 
 def normal_cell(centre: Fraction, precision: Fraction, grid: Fraction, source: Source) -> Fraction:
-    """Return the middle of the grid cell of a draw from N(centre, 1/precision); see :func:`exact_cell`."""
+    """Draw from N(centre, 1/precision), rounded to the middle of a grid cell; see :func:`exact_cell`."""
     approximate = NormalDist(float(centre), 1 / math.sqrt(precision))
 
     def cdf(theta: Fraction) -> Ball:

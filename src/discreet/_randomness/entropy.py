@@ -10,7 +10,7 @@ from discreet.errors import NotPrivateError
 
 
 class Source(Protocol):
-    """Anything that yields independent uniform integers, one by one or by the block."""
+    """A source of independent uniform integers and bytes."""
 
     def below(self, bound: int) -> int:
         """Draw an integer, uniform on {0, …, bound − 1}."""
@@ -25,7 +25,7 @@ class Source(Protocol):
 class OSEntropy:
     """Uniform integers from the operating system's cryptographic generator.
 
-    It holds no state at all, so a forked child cannot repeat its parent.
+    It has no state, so a forked process cannot repeat the numbers of its parent.
     """
 
     __slots__ = ()

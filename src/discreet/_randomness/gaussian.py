@@ -1,13 +1,12 @@
-"""The rounded Gaussian on the integers, drawn exactly: P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ), σ² rational.
+"""Exact draws of rounded Gaussian noise v on the integers: P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ), σ² rational.
 
-S + v is S + N(0, σ²) rounded to the nearest integer, for an integer S: every privacy guarantee of noise N(0,
-σ²) applies to it by post-processing, in any dimension and without assumptions about floats.
+For an integer S, S + v is S + N(0, σ²) rounded to the nearest integer. So every privacy guarantee of the
+noise N(0, σ²) applies by post-processing, in any dimension and without assumptions about floating point.
 
-A draw is a sign and the integer m with q(m + ½) < U ≤ q(m − ½), where q(x) = 2Φ(−x/σ) and U is uniform on (0,
-1), of which as many bits are drawn as it takes. Double precision gives a candidate m. Bounds on q (``_TAIL``)
-confirm it or, where they do not decide, enclosures by ball arithmetic with more bits of the same U. So it is
-as fast as doubles, and the distribution is exactly the formula. Proof: ``proofs/regression.md``, *Rounded
-Gaussian*.
+A draw is a random sign and the integer m with q(m + ½) < U ≤ q(m − ½), where q(x) = 2Φ(−x/σ) and U is uniform
+on (0, 1). Double precision gives a candidate m. It is confirmed by error bounds on q or, if these do not
+decide, by ball arithmetic with more bits of the same U. So draws take about as long as in floating point, and
+their distribution is exact. Proof: ``proofs/regression.md``, *Rounded Gaussian*.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 _BITS = 63
 _FAR = 9.25
-"""Beyond it 2Φ(−x) is less than 2⁻⁶³."""
+"""For x beyond this, 2Φ(−x) is less than 2⁻⁶³."""
 _SPACING = 32
 _TERMS = 13
 _ULP = 2.0**-50
@@ -74,7 +73,10 @@ def _words(size: int, source: Source) -> npt.NDArray[np.uint64]:
 
 
 def _candidates(variance: float, heads: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], Any]:
-    """Return for U in [k, k + 1]·2⁻⁶³ the integer m, and whether q(m + ½) < U ≤ q(m − ½) is certain."""
+    """Return the candidate m for each U in [k, k + 1]·2⁻⁶³, and whether it is certain.
+
+    ``heads`` contains the k. A candidate is certain if q(m + ½) < U ≤ q(m − ½) is proved for all such U.
+    """
     from scipy.special import ndtri
 
     sigma = math.sqrt(variance)
@@ -90,12 +92,12 @@ def _candidates(variance: float, heads: npt.NDArray[np.uint64]) -> tuple[npt.NDA
 
 
 def margin(x: FloatArray) -> FloatArray:
-    """Bound the relative error of :func:`_tail`, including that from rounding its argument: see the proof."""
+    """Return a bound on the relative error of :func:`_tail`, including that from rounding its argument."""
     return (16 + 2 * (x + 1) ** 2) * _ULP
 
 
 def _tail(x: FloatArray) -> FloatArray:
-    """Return 2Φ(−x) for 0 ≤ x, within a relative error of 16·2⁻⁵⁰; 1 (which decides nothing) from _FAR on."""
+    """Return 2Φ(−x) for x ≥ 0 with a relative error below 16·2⁻⁵⁰; from ``_FAR`` on, 1 (a trivial bound)."""
     values, coefficients = _table()
     node = np.minimum(np.rint(x * _SPACING), len(values) - 1).astype(np.intp)
     step = x - node / _SPACING  # exact: the two are within a factor 2, or node is 0
@@ -107,7 +109,7 @@ def _tail(x: FloatArray) -> FloatArray:
 
 @cache
 def _table() -> tuple[FloatArray, FloatArray]:
-    """q at the nodes j/32, and its Taylor coefficients there divided by it, rounded from enclosures."""
+    """Return q(x) = 2Φ(−x) at the nodes j/32, and its Taylor coefficients there divided by q."""
     from flint import ctx
 
     nodes = range(int(_FAR * _SPACING) + 2)
@@ -131,14 +133,14 @@ def taylor(at: Ball, terms: int) -> list[Ball]:
 
 
 def _decide(variance: Fraction, head: int, guess: int, source: Source) -> int:
-    """Return the integer m of a U whose first 63 bits are ``head``, drawing as many further bits as needed.
+    """Return the integer m for a U whose first 63 bits are ``head``, by ball arithmetic.
 
-    ``guess`` only says where to look first.
+    Further bits of U are drawn as needed. ``guess`` only determines where the search starts.
     """
     uniform = Uniform(source, head, _BITS)
 
     def is_reached(size: int) -> bool:
-        """U ≥ q(size + ½)."""
+        """Return whether U ≥ q(size + ½)."""
         return not uniform.below(lambda: (ball(2 * size + 1) / ball(8 * variance).sqrt()).erfc())
 
     return first_true(is_reached, guess)

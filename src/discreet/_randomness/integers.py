@@ -1,7 +1,6 @@
-"""Exact integer samplers: every output distribution is a formula, every decision an integer comparison, no
-floats.
+"""Exact samplers in integer arithmetic, without floating point.
 
-Rates are given as integers ``p, q`` and mean the exact rational p/q. The samplers follow Canonne, Kamath and
+A rate p/q is given by its integers ``p`` and ``q``. The samplers follow Canonne, Kamath and
 Steinke, "The Discrete Gaussian for Differential Privacy" (2020), section 5. Proofs: ``proofs/samplers.md``.
 """
 
@@ -46,8 +45,9 @@ def discrete_laplace(p: int, q: int, source: Source) -> int:
 
 
 def floor_laplace(p: int, q: int, source: Source) -> int:
-    """Draw ⌊Y⌋ for Y ~ Laplace(0, q/p), exactly: a fair coin gives G or −1 − G, G geometric of rate p/q.
+    """Draw ⌊Y⌋ for Y ~ Laplace(0, q/p), exactly.
 
+    It is G or −1 − G with equal probability, for G geometric of rate p/q.
     P(x) = ½ (1 − e^{−p/q}) e^{−(p/q) x} for x ≥ 0 and ½ (1 − e^{−p/q}) e^{−(p/q)(−1−x)} for x < 0.
     """
     magnitude = geometric(p, q, source)

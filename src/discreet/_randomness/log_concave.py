@@ -1,11 +1,11 @@
 """Exact draws, rounded to a grid, from a density e^h on the real line with h concave.
 
-Rejection from an envelope that is constant on intervals around the centre and exponential beyond. A concave h
-lies below its tangents, so on an interval with centre c and half width w it is at most h(c) + |h′(c)|w.
-Beyond the outermost interval, at whose ends h ≤ h(0) − t, it is at most h(0) − t·ρ at ρ times an end, because
-it is concave on the line from the centre. Weights are integers, a point has as many random bits as needed,
-and enclosures decide whether it is kept, never floating-point numbers. The output is the cell of the grid
-that holds the point, exactly as if a real number had been drawn and rounded. Proof:
+This is rejection sampling. The envelope is constant on intervals around the centre, and exponential beyond
+them. A concave h lies below its tangents, so on an interval with centre c and half width w it is at most h(c)
++ |h′(c)|w. At the ends of the outermost interval h ≤ h(0) − t; so by concavity h ≤ h(0) − t·ρ at ρ ≥ 1 times
+an end. The weights of the pieces are integers, a proposed point has as many random bits as needed, and
+acceptance is decided by rigorous enclosures, never by floating-point numbers. The output is the grid cell of
+the accepted point, exactly as if a real number had been drawn and then rounded. Proof:
 ``proofs/posterior-sampling.md``.
 """
 
@@ -34,13 +34,12 @@ _FIRST_REACH = Fraction(8)
 _PIECES = 400
 
 Proposal: TypeAlias = Callable[[], tuple[Ball, Ball]]
-"""Encloses z and the density that it was drawn from, at the current precision; z stays the same."""
+"""Returns balls around a proposed z and the envelope's density there, at the current working precision."""
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """The interval of z within ``half`` of ``centre``, a bound on e^h there, and the tangent that gives
-    it."""
+    """A piece of the envelope: the interval of z within ``half`` of ``centre``, and a bound on e^h there."""
 
     centre: Fraction
     half: Fraction
@@ -49,7 +48,7 @@ class _Piece:
 
     @property
     def excess(self) -> float:
-        """Return the approximate mass of the piece times the change of h in it."""
+        """Return roughly the mass of the piece times the change of h in it; large values are halved first."""
         slope = 1.0 if self.tangent is None else abs(float(self.tangent[2]))
         width = float(self.half)
         return self.most * 2 * width * (slope * width + width**2 / 2)
@@ -59,11 +58,10 @@ class _Piece:
 
 
 class LogConcave:
-    """The distribution of θ = centre + scale·z with log-density h, which ``exponent`` gives with its slope,
-    in balls.
+    """The distribution of θ = centre + scale·z with a concave log-density h.
 
-    ``exponent`` returns None where θ lies outside of the support for certain. The centre should be near the
-    mode and the scale near the standard deviation; they only decide how long it takes.
+    ``exponent`` returns h and its slope at θ, as balls, or None if θ is certainly outside the support. The
+    centre should be near the mode, and the scale near the standard deviation; they only affect the speed.
     """
 
     def __init__(
@@ -92,17 +90,16 @@ class LogConcave:
         return ball(self._centre) + ball(self._scale) * z
 
     def _at(self, z: Ball) -> tuple[Ball, Ball] | None:
-        """Return h and its slope in z."""
+        """Return h and its derivative with respect to z, or None outside the support."""
         evaluation = self._exponent(self._theta(z))
         return None if evaluation is None else (evaluation[0], evaluation[1] * ball(self._scale))
 
     def _with_better_bound(
         self, centre: Fraction, half: Fraction, within: _Piece | None = None
     ) -> _Piece | None:
-        """Return a piece with the smaller of two bounds: of its own tangent, and of the piece that contains
-        it.
+        """Return a piece bounded by its own tangent or by the piece ``within``, whichever bound is smaller.
 
-        None where there is no mass.
+        Returns None if the density is zero there.
         """
         from flint import arb
 
@@ -122,7 +119,7 @@ class LogConcave:
         return best
 
     def _outermost(self, least: float) -> Fraction:
-        """Return half the width of an interval at whose ends the density is at most ``least``."""
+        """Return the half width of an interval around 0 at whose ends the density is at most ``least``."""
         reach = _FIRST_REACH
         while reach < 2**14:
             ends = (self._with_better_bound(end, Fraction(0)) for end in (-reach, reach))
@@ -134,8 +131,7 @@ class LogConcave:
         )
 
     def _partition(self) -> list[_Piece]:
-        """Return the pieces of the envelope, halved where their mass and the change of h in them are
-        largest."""
+        """Return the pieces of the envelope; those with the largest ``excess`` are halved repeatedly."""
         whole = self._with_better_bound(Fraction(0), self._reach)
         heap: list[tuple[float, _Piece]] = [] if whole is None else [(0.0, whole)]
         while 0 < len(heap) < _PIECES:
@@ -148,7 +144,7 @@ class LogConcave:
         return [piece for _, piece in heap]
 
     def draw(self, grid: Fraction, source: Source) -> Fraction:
-        """Draw from the distribution, and return the middle of the grid cell of the draw."""
+        """Draw θ, rounded to the middle of a grid cell."""
         while True:
             number = bisect_right(self._totals, source.below(self._totals[-1]))
             inside = number < len(self._pieces)
@@ -158,7 +154,7 @@ class LogConcave:
                 return (cell + Fraction(1, 2)) * grid
 
     def _share(self, point: Proposal, weight: int) -> Ball:
-        """Return the density divided by the envelope."""
+        """Return the acceptance probability of a proposed point: density divided by envelope."""
         z, density = point()
         evaluation = self._at(z)
         if evaluation is None:
@@ -169,7 +165,7 @@ class LogConcave:
         return ratio
 
     def _in_piece(self, piece: _Piece, source: Source) -> Proposal:
-        """Return z, uniform in the piece, and its density."""
+        """Propose z, uniform in the piece."""
         uniform = Uniform(source)
         density = 1 / (2 * piece.half)
         return lambda: (
@@ -178,7 +174,7 @@ class LogConcave:
         )
 
     def _beyond(self, source: Source) -> Proposal:
-        """Return z beyond the outermost interval (ρ times an end, ρ − 1 exponential) and its density."""
+        """Propose z beyond the outermost interval: ρ times one of its ends, with ρ − 1 exponential."""
         side, uniform = 2 * source.below(2) - 1, Uniform(source)
 
         def point() -> tuple[Ball, Ball]:

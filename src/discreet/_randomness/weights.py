@@ -1,9 +1,9 @@
-"""Exact draws by integer weights: one of very many candidates, or a composition, in integer arithmetic.
+"""Exact draws with integer weights: of one of very many candidates, or of a count vector with a given total.
 
-Where weights are too many and too different in size for a list of integers, the weight of candidate r is the
-integer m_r · 2^(e_r − e_min), m_r of 53 bits, with e_r and m_r taken from a floating-point logarithm;
-whatever the logarithm, the integer is never zero. The draw itself compares integers only: it is exact for
-these weights, and the effect of rounding the logarithm is a bound on the weights alone.
+Weights of very different size are stored as integers m_r · 2^(e_r − e_min), with m_r of 53 bits. Both m_r and
+e_r come from a floating-point logarithm of the weight, and no weight becomes zero. The draw itself compares
+integers only, so it is exact for these weights; rounding of the logarithm only changes the weights, by a
+bounded factor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def dyadic(log_weight: npt.ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 class IntegerWeights:
-    """Indices 0, 1, …, R − 1 with integer weights m·2^e; indices with the same e form a group."""
+    """Integer weights m·2^e of the indices 0, …, R − 1, grouped by e."""
 
     def __init__(self, log_weights: FloatArray) -> None:
         self._mantissa, exponent = dyadic(log_weights)
@@ -62,10 +62,10 @@ class IntegerWeights:
 
 
 class IntegerSeparable:
-    """Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {Σb = total} with integer weights, normalised and drawn in integers only.
+    """The distribution Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {Σb = total} with integer weights, in integer arithmetic.
 
-    ``windows`` holds (first count, weights from there on) for each coordinate; weights are positive. Sums of
-    products over compositions are coefficients of products of polynomials, which are exact.
+    ``windows`` contains, for each coordinate, the first count and the positive weights from there on. Sums
+    over all b are coefficients of products of polynomials, which are computed exactly.
     """
 
     def __init__(self, windows: Sequence[tuple[int, Sequence[int]]], total: int) -> None:
@@ -74,7 +74,7 @@ class IntegerSeparable:
         self._root = _product_tree(windows, total)
         _, left, right = _split(self._root, total)
         self.size = sum(x * y for x, y in zip(left, right, strict=True))
-        """Σ_b Πᵢ Wᵢ(bᵢ), exactly."""
+        """The normalising constant Σ_b Πᵢ Wᵢ(bᵢ), exactly."""
 
     def weight(self, b: Sequence[int]) -> int:
         """Return Πᵢ Wᵢ(bᵢ); zero outside the windows."""
@@ -86,19 +86,19 @@ class IntegerSeparable:
         return product
 
     def draw(self, source: Source) -> tuple[int, ...]:
-        """Draw a composition with probability weight(b)/size exactly."""
+        """Draw a vector b of counts with probability weight(b)/size exactly."""
         return _descend(self._root, self.total, source)
 
     @cached_property
     def floats(self) -> Separable:
-        """The distribution in floating point: marginals, means, fast seeded samples."""
+        """Return the distribution in floating point, for marginals, means and fast seeded draws."""
         logs = [np.log(np.array(values, dtype=np.float64)) for _, values in self.windows]
         return Separable.of(logs, self.total, [low for low, _ in self.windows])
 
 
 @dataclass(frozen=True)
 class _Tree:
-    """A binary tree of polynomials: each is the product of its two parts, except those of one coordinate."""
+    """A binary tree of polynomials: a leaf has the weights of one coordinate, a node the product of two."""
 
     low: int
     poly: Any
@@ -114,7 +114,7 @@ class _Tree:
 
 
 def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _Tree:
-    """Return all partial products in a balanced tree; only one coefficient of the root is computed."""
+    """Return the balanced tree of products; of the root only the coefficient of ``total`` is computed."""
     from flint import fmpz_poly
 
     length = total - sum(low for low, _ in windows) + 1  # no partial sum exceeds its least value by more
@@ -127,7 +127,10 @@ def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _
 
 
 def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
-    """Return the possible sums of the left half if both halves sum to ``total``, and both halves' weights."""
+    """Return the possible sums of the left half, if both halves sum to ``total``, and the weights of both.
+
+    The result is the smallest such sum, and two lists of weights, one entry for each sum.
+    """
     left_tree, right_tree = tree.parts
     first, final = max(left_tree.low, total - right_tree.high), min(left_tree.high, total - right_tree.low)
     left = left_tree.values[first - left_tree.low : final - left_tree.low + 1]
@@ -137,7 +140,7 @@ def _split(tree: _Tree, total: int) -> tuple[int, list[int], list[int]]:
 
 
 def _descend(tree: _Tree, total: int, source: Source) -> tuple[int, ...]:
-    """Draw a composition with probability ∝ the product of its weights, exactly: sums, then their parts."""
+    """Draw the coordinates of a tree given their sum, exactly: the sum of each half, then recursively."""
     if not tree.parts:
         return (total,)
     first, left, right = _split(tree, total)
