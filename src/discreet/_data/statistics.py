@@ -44,11 +44,11 @@ def count_levels(
     columns, and for all CSV and TSV files.
 
     ``person`` is the key column of people, ``per_person`` the largest number of records counted for each;
-    see :class:`Contribution` for what that protects. ``n`` is the public number of records, checked.
-    ``private_size`` says that the number of records is private: an empty dataset is counted too, and no error
-    reveals the number. Where missing values are left out and n is public, their number is the last count.
-    ``strict=False``: a value without a place counts as missing, so that no record is an error where the
-    domain says what missing is.
+    see :class:`Contribution` for what that protects. ``n`` is the public number of records; an error is
+    raised if the data have another number. With ``private_size`` the number of records is private: an empty
+    dataset is valid, and no error reveals the number. If missing values are left out and n is public, their
+    number is the last count. With ``strict=False`` an invalid value counts as missing, so no record raises an
+    error if the domain declares how missing values count.
     """
     _check_name(data)
     contribution = Contribution(**bound)
