@@ -56,7 +56,7 @@ def _parts(text: str) -> tuple[sa.URL, str]:
     except (sa.exc.ArgumentError, ValueError):
         raise InvalidInputError(f"data are not the address of a database: {_SPELLING}") from None
     if not table.strip():
-        raise InvalidInputError(f"data name a database but no table: {_SPELLING}")
+        raise InvalidInputError(f"data names a database but no table: {_SPELLING}")
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     return url, table.strip()
@@ -117,7 +117,7 @@ def open_database(data: Any) -> Frame:
     elif isinstance(what, sa.SelectBase):
         source = what.subquery("q")
     else:
-        raise InvalidInputError(f"data must name a table, or hold a SELECT: {_SPELLING}")
+        raise InvalidInputError(f"data must name a table, or contain a SELECT: {_SPELLING}")
     try:
         with _connected(engine) as connection:
             columns: dict[str, Any]

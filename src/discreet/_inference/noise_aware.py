@@ -56,7 +56,7 @@ def noise_aware(
         noise = DiscreteLaplace(carried.noise.scale) if carried.noise.together else carried.noise
         values = np.asarray(carried.values, dtype=np.float64)
         if abs(float(values.sum()) - mechanism.n) > _FARTHEST * math.sqrt(len(values)) * float(noise.scale):
-            raise TooLargeError(f"noisy counts this far from n={mechanism.n} cannot come from its records")
+            raise TooLargeError(f"the noisy counts are practically impossible for n={mechanism.n} records")
         respondents = GivenTotal(carried.values[:-1], noise, mechanism.prior[:-1], mechanism.n)
         distribution: TrueCounts | Respondents = Respondents(respondents, noise, carried.values[-1])
     else:

@@ -579,7 +579,7 @@ class _State:
             best[:, i] = moved
         if np.any(gap != 0):
             raise InvalidInputError(
-                "some groups have noisy counts far from all counts of their size; check sizes and noise"
+                "some noisy counts are too far from any counts that a group of this size can have"
             )
         return np.asarray(best.reshape(self.number, self.levels))
 

@@ -52,7 +52,7 @@ class Published(Bridged):
     guarantee = "the publisher's; it is neither extended nor checked here"
 
     def __str__(self) -> str:
-        scale = f"{self.noise.scale:g}" if self.noise.scale.ndim == 0 else "one a cell"
+        scale = f"{self.noise.scale:g}" if self.noise.scale.ndim == 0 else "one per cell"
         total = "a total that is not public" if self.total is None else f"a public total of {self.total}"
         return (
             f"{len(self.values)} counts with {self.noise.name} noise (scale {scale}) and {total}\n"
@@ -94,9 +94,7 @@ class Published(Bridged):
         """
         alphas = as_prior(prior, len(self.values))
         if not _LEAST_AMOUNT <= min(alphas) <= max(alphas) <= 1e6:
-            raise InvalidInputError(
-                f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6 to be used"
-            )
+            raise InvalidInputError(f"prior={_short(prior)} must be between {_LEAST_AMOUNT:g} and 1e6")
         if self.total is None and self.noise.scale.ndim:
             raise InvalidInputError(
                 "noise must have one scale for all cells where the total is not public; give total=…"
@@ -246,7 +244,7 @@ def as_noise(noise: Any, table: Any = None) -> noises.Noise:
         raise InvalidInputError(f"{unit}={_short(amount)} of the noise must be positive and finite")
     if not np.all((array > _LEAST_AMOUNT) & (array < _LARGEST_AMOUNT)):
         limits = f"between {_LEAST_AMOUNT:g} and {_LARGEST_AMOUNT:g}"
-        raise InvalidInputError(f"{unit}={_short(amount)} of the noise must be {limits} to be computed with")
+        raise InvalidInputError(f"{unit}={_short(amount)} of the noise must be {limits}")
     return kind(_scale(kind, unit, array))
 
 

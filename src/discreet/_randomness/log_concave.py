@@ -127,7 +127,7 @@ class LogConcave:
                 return reach
             reach *= 2
         raise InvalidInputError(
-            "the tails of the posterior are too heavy for an exact draw: take a stronger prior"
+            "the tails of the posterior are too heavy for an exact draw: use a stronger prior"
         )
 
     def _partition(self) -> list[_Piece]:

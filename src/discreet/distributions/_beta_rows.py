@@ -36,12 +36,12 @@ class BetaPart:
 
     @classmethod
     def of(cls, mass: FloatArray, a: FloatArray, s: FloatArray, sigma: int, least: float = 1e-14) -> BetaPart:
-        """Return a part, trimmed to where its rows exceed ``least`` times their maximum."""
+        """Build a part; leading and trailing weights below ``least`` times a row's maximum are dropped."""
         first, inner = trim(mass, least)
         return cls(inner, a + first, s + sigma * first, sigma)
 
     def flat(self) -> FloatArray:
-        """Weights and both parameters of the Betas of a part with one row."""
+        """The weights and both parameters of the Betas, for a part with a single row."""
         steps = np.arange(self.mass.shape[1])
         return np.stack([self.mass[0], self.a[0] + steps, self.s[0] + self.sigma * steps])
 
@@ -65,7 +65,7 @@ def trim(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
 
 
 def pad_rows(distributions: Sequence[FloatArray]) -> FloatArray:
-    """Distributions of different lengths in the rows of one array."""
+    """Return distributions of different lengths as rows of one array, padded with zeros."""
     mass = np.zeros((len(distributions), max(map(len, distributions))))
     for row, distribution in zip(mass, distributions, strict=True):
         row[: len(distribution)] = distribution
@@ -132,7 +132,7 @@ def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
 
 
 def spread_of_means(parts: list[BetaPart]) -> tuple[FloatArray]:
-    """The variance of E[θ] over the parts of every row: the part of the variance due to uncertain counts."""
+    """Return Var(E[θ | count]) of every row: the part of the variance that is due to uncertain counts."""
     squares = []
     for part in parts:
         steps = np.arange(part.mass.shape[1])

@@ -65,7 +65,7 @@ def table_for_column(
 
 @dataclass(frozen=True, eq=False)
 class NetworkDraws:
-    """Draws of all conditional tables: arrays (draws, levels of each parent…, levels of the column)."""
+    """Draws of all conditional tables, as arrays of shape (draws, levels of each parent…, levels)."""
 
     parents: Mapping[str, tuple[str, ...]]
     levels: Mapping[str, tuple[Any, ...]]

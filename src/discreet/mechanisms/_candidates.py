@@ -35,12 +35,12 @@ from discreet.mechanisms.hellinger.sensitivity import global_sensitivity
 
 SCORES = ("hellinger", "kl", "total-variation", "l1")
 MELLIN_STEP = 0.1
-"""Step of the trapezoidal rule in the total variation of Dirichlets: it leaves 2e^(−π/step) < 10⁻¹³."""
+"""Step of the trapezoidal rule in the total variation of Dirichlets; its error is 2e^(−π/step) < 10⁻¹³."""
 
 
 @dataclass(frozen=True)
 class Candidates(ABC):
-    """The posteriors that n records can lead to; ``rows`` holds their statistics in order."""
+    """The posteriors of all datasets of n records; ``rows`` contains their sufficient statistics."""
 
     prior: tuple[float, ...]
     n: int
@@ -62,7 +62,7 @@ class Candidates(ABC):
 
     @abstractmethod
     def check(self, statistic: Iterable[Any]) -> tuple[int, ...]:
-        """Return a statistic after checking that some dataset has it."""
+        """Return the statistic; raise an error if no dataset has it."""
 
     @abstractmethod
     def distances(self, score: str, sources: IntArray | None = None) -> FloatArray:
@@ -82,7 +82,7 @@ class Candidates(ABC):
 
 
 class DirichletCandidates(Candidates):
-    """Counts of k levels with a Dirichlet prior; a replaced record moves from one level to another."""
+    """Counts of k levels with a Dirichlet prior; neighbours differ by moving one record to another level."""
 
     @cached_property
     def columns(self) -> int:  # type: ignore[override]
@@ -119,8 +119,10 @@ class DirichletCandidates(Candidates):
         return np.maximum(distance, 0.0)
 
     def _beta_variation(self, sources: IntArray) -> FloatArray:
-        """The densities cross once, where the ratio θ^d (1−θ)^{−d} of two Betas of one total is that of
-        their normalisers."""
+        """Return the total variation between Beta posteriors with the same total of parameters.
+
+        Their densities cross once, where θ^d (1−θ)^{−d} is the ratio of the normalising constants.
+        """
         from scipy.special import betainc, betaln, expit
 
         a, b = ((self.prior + rows)[:, :, None] for rows in (sources, self.rows))
@@ -133,9 +135,10 @@ class DirichletCandidates(Candidates):
         return np.where(moved == 0, 0.0, np.where(above < 0.5, low, high))
 
     def _total_variation(self) -> FloatArray:
-        """Return 1 − ∫ min(p, q), which is 1 − (1/2π)∫ M(½+iτ)/(¼+τ²) dτ with M(s) = ∫ p^(1−s) q^s.
+        """Return the total variation 1 − ∫ min(p, q) between all pairs of candidates p and q.
 
-        M is a product over levels, as all candidates have one total, and every pair is left when it is small.
+        It is 1 − (1/2π)∫ M(½+iτ)/(¼+τ²) dτ with M(s) = ∫ p^(1−s) q^s. M is a product over levels, because
+        all candidates have the same total. The sum for a pair ends when M is small.
         """
         from scipy.special import gammaln, loggamma
 
@@ -335,7 +338,10 @@ def step_variation(t: Any, s: Any) -> FloatArray:
 
 
 def _gamma_divergence(a: FloatArray, b: FloatArray) -> FloatArray:
-    """lnΓ(b) − lnΓ(a) + (a − b)ψ(a): the part of one level in KL(Dir(a), Dir(b)), and all of two Gammas'."""
+    """Return lnΓ(b) − lnΓ(a) + (a − b)ψ(a), the term of one level in KL(Dir(a), Dir(b)).
+
+    It is also the divergence between two Gamma distributions with the same rate.
+    """
     from scipy.special import digamma, gammaln
 
     return np.asarray(gammaln(b) - gammaln(a) + (a - b) * digamma(a))

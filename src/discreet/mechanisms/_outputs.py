@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class Output:
-    """One private output: the counts of the released posterior, and noisy counts where they are kept.
+    """One private output: the counts of the released posterior, and the noisy counts if they are published.
 
-    ``decode`` computes the former from the latter on first use; this costs no privacy.
+    ``decode`` computes the released counts from the noisy ones on first use; this costs no privacy.
     """
 
     def __init__(

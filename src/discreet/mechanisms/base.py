@@ -31,7 +31,7 @@ MIN_PRIOR = 1e-12  # smaller ones leave the range in which decoding can weigh co
 
 
 def _is_prior(prior: object) -> bool:
-    """Return whether a prior is already as ``as_prior`` returns it, and need not be checked again."""
+    """Return whether a prior has the form that ``as_prior`` returns, so that it needs no further check."""
     return (
         type(prior) is tuple
         and len(prior) > 1

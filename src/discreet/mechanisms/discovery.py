@@ -1,7 +1,7 @@
 """Selection of levels that cannot be listed beforehand, each published with a noisy count.
 
 Every level that occurs gets two-sided geometric noise, truncated at ±t; it is published, with its noisy
-count, where that exceeds t. A level without records is never published, and and one with a single record is
+count, where that exceeds t. A level without records is never published, and one with a single record is
 published with probability at most δ. This is the optimal selection for one record per person (Desfontaines,
 Voss, Gipson and Mandayam 2022, "Differentially private partition selection"). ``proofs/discovery.md``.
 """
@@ -61,7 +61,7 @@ class Discovery:
         return Guarantee(self.epsilon, Relation.ADD_REMOVE, self.delta, basis="theorem: proofs/discovery.md")
 
     def _last(self, threshold: int) -> Ball:
-        """Enclose P(noise = t) = (1 − q)q^t/(1 + q − 2q^{t+1}), q = e^{−ε}, which must be at most δ."""
+        """Return a ball around P(noise = t) = (1 − q)q^t/(1 + q − 2q^{t+1}), q = e^{−ε}; it must be ≤ δ."""
 
         def compute() -> Ball:
             q = (-ball(self.epsilon)).exp()
@@ -107,7 +107,7 @@ class Discovery:
 
     @cached_property
     def _chances(self) -> FloatArray:
-        """Publication probabilities of levels of 1, 2, … records."""
+        """The probabilities that levels with 1, 2, … records are published."""
         distribution = np.exp(-float(self.epsilon) * np.abs(np.arange(-self.threshold, self.threshold + 1)))
         return np.asarray(np.cumsum(distribution) / distribution.sum())
 
@@ -133,7 +133,7 @@ class Discovery:
 
     @cached_property
     def _sizes(self) -> FloatArray:
-        """Distribution of |noise| on 0, 1, …, t."""
+        """The probabilities of |noise| = 0, 1, …, t."""
         distribution = np.exp(-float(self.epsilon) * np.arange(self.threshold + 1))
         distribution[1:] *= 2
         return np.asarray(distribution / distribution.sum())

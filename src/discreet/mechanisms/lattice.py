@@ -308,12 +308,12 @@ class Lattice(Mechanism):
     def _clipped_distribution(
         self, counts: tuple[int, ...], whole: bool = False
     ) -> tuple[IntArray, FloatArray]:
-        """Return the distribution of noisy counts clipped to [0, n]; ``whole``: without cutting tails off."""
+        """Return the distribution of noisy counts clipped to [0, n]; ``whole`` keeps negligible outcomes."""
         distribution = self._clipped_pair if self.k == 2 else self._clipped_classes
         return distribution(counts, whole)
 
     def _clipped_pair(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
-        """Return the distribution of the noisy counts clipped to [0, n], k = 2; ends include their tails."""
+        """Return the distribution of the noisy counts clipped to [0, n] for k = 2; ends include tails."""
         count, n, rate = counts[0], self.n, float(self.epsilon)
         if n > 2**62:
             raise TooLargeError(f"log_pmf works up to n = 2**62, not {n}; draw works at any n")
@@ -335,10 +335,11 @@ class Lattice(Mechanism):
         return np.stack([first, n - first], axis=1), log_probability
 
     def _clipped_classes(self, counts: tuple[int, ...], whole: bool = False) -> tuple[IntArray, FloatArray]:
-        """Return the distribution of the noisy counts clipped to [0, n], k ≥ 3, with tails in closed form.
+        """Return the distribution of the noisy counts clipped to [0, n] for k ≥ 3.
 
-        A class t stands for all z with clip(z) = t: a coordinate with t = 0 (or n) may have any value below
-        (above). With a low and b high ends, the excesses L below and U above satisfy L − U = Σt − n.
+        P(clip(z) = t) is a sum in closed form over all z with clip(z) = t, where coordinates with t = 0 may
+        be smaller, and those with t = n larger. If a and b coordinates are at 0 and n, the total excesses L
+        below 0 and U above n satisfy L − U = Σt − n.
         """
         classes = (self.n + 1) ** self.k
         if classes > _MAX_CLASSES or not self.decoder.exhaustive:
