@@ -29,8 +29,8 @@ from discreet._data.values import wrong_type
 from discreet.errors import FileError, InvalidInputError, how_to_install
 
 _SPELLING = (
-    "write postgresql://user@host/database#table or sqlite:///file.db#table, with a table or a SELECT behind "
-    "the #, or give a pair (engine, table) of SQLAlchemy"
+    "write postgresql://user@host/database#table or sqlite:///file.db#table, with the name of a table or a "
+    "SELECT after the #, or give a pair (SQLAlchemy engine, table)"
 )
 _QUERY = re.compile(r"\s*(select|with|values)\b", re.IGNORECASE)
 _TYPES: dict[str, Any] = {"bool": nw.Boolean(), "int2": nw.Int16(), "int4": nw.Int32(), "int8": nw.Int64()}
@@ -65,8 +65,8 @@ def _parts(text: str) -> tuple[sa.URL, str]:
 def _check_kind(kind: str) -> None:
     if kind not in ("postgresql", "sqlite"):
         raise InvalidInputError(
-            f"{kind!r} is not a supported database, which are PostgreSQL and SQLite; copy the table into one "
-            "of these, or into a Parquet file"
+            f"{kind!r} is not a supported database: use PostgreSQL or SQLite, or copy the table into a "
+            "Parquet file"
         )
 
 

@@ -72,7 +72,7 @@ def _read(path: Path, sheet: str | None) -> tuple[list[str], list[str]]:
 
 
 def _records(path: Path, rows: Iterator[tuple[Any, ...]], width: int) -> list[str]:
-    """Return the rows that are not empty in the first ``width`` columns, as JSON arrays."""
+    """Return the rows with a value in one of the first ``width`` columns, as JSON arrays."""
     records, size = [], 0
     for number, row in enumerate(rows, 2):
         if number > _MOST_ROWS:

@@ -74,8 +74,8 @@ def ours(error: BaseException) -> DiscreetError:
         message = f"{error.name} is not installed, and the engine needs it to read these data: pip install it"
     if name == "PythonException":
         message = (
-            "the workers of Spark cannot sum: they need this process's Python, with discreet and PyArrow "
-            "(PYSPARK_PYTHON says which they use)"
+            "the workers of Spark cannot compute sums: they need this Python, with discreet and PyArrow "
+            "(set PYSPARK_PYTHON)"
         )
     bare = EngineError(message)
     bare.kind = name

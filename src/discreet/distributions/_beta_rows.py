@@ -55,7 +55,10 @@ class BetaPart:
 
 
 def trim(mass: FloatArray, least: float) -> tuple[IntArray, FloatArray]:
-    """Return where each row first exceeds ``least`` times its maximum, and the rows from there on."""
+    """Drop leading and trailing entries of each row that are below ``least`` times the row's maximum.
+
+    Returns the position of the first entry kept in each row, and the trimmed rows, padded with zeros.
+    """
     is_large = mass > least * mass.max(axis=1, keepdims=True)
     first = is_large.argmax(axis=1)
     length = int((mass.shape[1] - is_large[:, ::-1].argmax(axis=1) - first).max())
