@@ -14,7 +14,7 @@ def inference_data(
 ) -> Any:
     """Build ArviZ inference data from (chain, draw, …) arrays, for ArviZ before and after 1.0.
 
-    ``axes`` maps the names of the further dimensions, the same for every variable, to their entries.
+    ``axes`` maps the name of each dimension after chain and draw to its coordinates.
     """
     try:
         import arviz

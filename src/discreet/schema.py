@@ -127,7 +127,7 @@ class Category(Declaration):
         Every value that a record may take, in a fixed order; codes from a to b as ``range(a, b + 1)``.
         ``"discover"`` publishes the values that stand out in the data, which needs a private n and a δ.
     other : optional
-        The value that undeclared values count as; without it an undeclared value is an error.
+        The value as which undeclared values are counted; without it an undeclared value is an error.
     missing : optional
         The value that missing values count as, or ``"exclude"`` to leave them out; otherwise they are an
         error.

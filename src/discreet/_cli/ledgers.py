@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from discreet.privacy.guarantee import Guarantee
 
 Name = Annotated[str, typer.Argument(help="The dataset.")]
-Epsilon = Annotated[str | None, typer.Option(help="Pure epsilon, or that of (epsilon, delta): 1 or 1/2.")]
+Epsilon = Annotated[str | None, typer.Option(help="Epsilon, alone or with --delta: 1 or 1/2.")]
 Zcdp = Annotated[str | None, typer.Option(help="The rho of zero-concentrated differential privacy.")]
 
 
@@ -79,7 +79,7 @@ def _create(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="With replace-person: the column that identifies people; the first charge may fix it.",
+            help="With replace-person: column that identifies people; by default that of the first charge.",
             metavar="COLUMN",
         ),
     ] = None,

@@ -258,7 +258,7 @@ def beside(heading: str, rows: Sequence[Row], groups: Sequence[Any], caption: st
 
 
 def columns_of(rows: Sequence[Row], level: float) -> dict[str, list[str]]:
-    """Return the columns of a printed table, without those that no row has."""
+    """Return the columns of a printed table that at least one row has."""
     common = decimals(rows, least=3, most=6) if all(row.share for row in rows) else None
     digits = [decimals([row], _SD_PER_INTERVAL_WIDTH) if common is None else common for row in rows]
     both = list(zip(rows, digits, strict=True))

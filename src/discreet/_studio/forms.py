@@ -40,7 +40,7 @@ MAX_LABEL, MAX_TEXT = 200, 4000
 MIN_EPSILON, MAX_EPSILON = Fraction(1, 1000), Fraction(20)
 MIN_PRIOR, MAX_PRIOR = 1e-3, 1e6
 MIN_DELTA = Fraction(1, 10**15)
-"""The smallest δ·n."""
+"""The smallest allowed product of δ and the number of records."""
 MAX_CELLS = 200
 """The most combinations of the values of all columns that a question reads."""
 MAX_COLUMNS, MAX_NUMBERS, MAX_WHOLE = 20, 100, 10**6

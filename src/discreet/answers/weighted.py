@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 BASIS = "exact integer noise on weighted sums over a grid (proofs/weights.md)"
 MOST_CELLS = {True: 200, False: 30}
-"""The most cells of a group: where squares alone are released (True), and where products are (False)."""
+"""The most cells of a group: if only squares are released (True), or products as well (False)."""
 _SQUARES = {False: Fraction(1, 5), True: Fraction(1, 3)}
 _EXTRA = Fraction(1, 20)
 """Parts of the privacy budget: of all squares, without and with strata, and of each further sum. The totals

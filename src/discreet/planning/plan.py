@@ -497,7 +497,7 @@ class Split:
 DELTA_PARTS = 10
 """A question that needs δ and states none gets the δ of its study divided by this number."""
 SPLIT_KEYS = ("epsilon", "within", "weight", "of", "guess")
-"""The keys by which a question of a study states its part of the budget."""
+"""The keys of a question of a study that determine its part of the budget."""
 
 
 def split(

@@ -158,8 +158,8 @@ class CountRequest(Request):
         )
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return the width for a share of ``typical``, by default a half, if a share ``left_out`` has no
-        value."""
+        """Return the width for a value whose share is ``guess.typical``, by default a half; a share
+        ``guess.left_out`` of the records has no value."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)
@@ -283,8 +283,8 @@ class TableCounts(WholeCountRequest):
         return self.flatten(contingency(data, self.domains, **self.reading))
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return widths for independent columns, whose first values have a share of ``typical``, or a
-        half."""
+        """Return widths for independent columns, whose first values have the share ``guess.typical`` or,
+        by default, a half."""
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)

@@ -143,7 +143,7 @@ class SparseCounts(SelectedRequest):
         return PricedRequest(mechanism.guarantee, make)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return the widths for a value that has a share ``typical`` of the records."""
+        """Return the widths for a value whose share of the records is ``guess.typical``."""
         mechanism, left = self.sparse, self.schema.missing(self.column) == EXCLUDE
         notes = guess.notes(left)
         share = as_probability(_TYPICAL_SHARE if guess.typical is None else guess.typical, "typical", "0.5")

@@ -245,7 +245,7 @@ class Question(Declaration, ABC):
 
     @classmethod
     def explain_unknown(cls, name: str) -> str:
-        """Return where a name that is not a field of this kind belongs, for a message.
+        """Return the end of a message about a name that is not a field of this kind: where it belongs.
 
         Parameters
         ----------
