@@ -352,6 +352,16 @@ def test_counts_that_are_not_of_so_many_records_end_at_once() -> None:
             assert load_answer(sealed("release-exclude", forged)).posterior_or_none() is None
 
 
+def test_totals_of_any_size_are_drawn_at_once() -> None:
+    """Shares of 10²⁵ effective records took a minute; more than 2⁵³ have no other draws."""
+    content = content_of("weighted")
+    content["totals"][0][1] = 10**30
+    read = load_answer(sealed("weighted", content))
+    with processor_seconds(2):
+        for seed in range(5):
+            assert read.draws(200, seed).shape[0] == 200
+
+
 def test_a_version_one_document_is_told_what_it_assumes() -> None:
     """Older documents left assumptions out: whoever takes them away writes an older one, and is told."""
     document = json.loads((WRITTEN / "mean-person.json").read_text("utf-8"))

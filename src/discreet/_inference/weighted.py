@@ -84,7 +84,7 @@ def draw_shares(noisy: NoisyTotals, size: int, rng: np.random.Generator) -> Shar
     variance = _draw_variances(noisy, p, most, rng)
     if noisy.freedom is not None:
         variance = variance * (noisy.freedom / rng.chisquare(noisy.freedom, size))[:, None]
-    sizes = most * whole[:, None] / variance
+    sizes = np.minimum(most * whole[:, None] / variance, 2.0**53)
     draw = _draw_apart if noisy.is_diagonal else _draw_coupled
     shares = draw(noisy, p, sizes, rng)
     return ShareDraws(shares / shares.sum(axis=1, keepdims=True), sizes, totals)
