@@ -340,16 +340,17 @@ class _Solver:
         InvalidInputError
             If the width cannot be reached.
         """
+        small = Fraction(0)  # the largest epsilon seen to be too small
 
         def _following(
             plan: Plan, name: str, sampling: float, noise: float, target: float, best: Plan | None
         ) -> Plan | None:
+            nonlocal small
             epsilon, factor = plan.question.exact_epsilon, 4.0
+            small = small if best is plan else max(small, epsilon)
             if sampling < target:
                 factor = min(max(math.sqrt(noise / (target - sampling)), 0.02), 50.0)
-            elif best is not None:  # the prior decides here: half the way back
-                factor = math.sqrt(best.epsilon / epsilon)
-            elif noise < 1e-3 * (sampling + noise) or epsilon >= MAX_EPSILON:
+            elif best is None and (noise < 1e-3 * (sampling + noise) or epsilon >= MAX_EPSILON):
                 shown = plan.planned.scale * math.sqrt(sampling)
                 points = " points" if plan.planned.unit == POINTS else ""
                 raise InvalidInputError(
@@ -359,6 +360,8 @@ class _Solver:
                     within,
                 )
             following = min(round_digits(epsilon * Fraction(factor)), Fraction(MAX_EPSILON))
+            if best is not None and not small < following < best.epsilon and small:
+                following = round_digits(Fraction(math.sqrt(small * best.question.exact_epsilon)))
             return None if following == epsilon else self.at(n, following)
 
         return self._solve(self.at(n, Fraction(1)), within, of, _following)
