@@ -215,7 +215,7 @@ def slower(rows: dict[Key, dict[str, dict[str, Any]]]) -> list[str]:
             if fastest != "discreet":
                 what = "the fit on Adult" if method == "logistic" else "the conversion to ε"
                 found.append(f"{what} ({plain(tools, 'discreet')}; {fastest}: {plain(tools, fastest)})")
-    return [f"Slower with us, besides the time above: {'; '.join(found)}."] if found else []
+    return [f"discreet is also slower in {'; '.join(found)}."] if found else []
 
 
 NOTES = """\
@@ -227,7 +227,7 @@ Every tool has the same data and the same ε for replacing one record; ± is a s
 - OpenDP: discrete Laplace noise on the counts, with or without the known n, whichever is better in the row.
   diffprivlib: its histogram.
 - *Selection*: the exponential mechanism of the Hellinger distance (OpenDP: permute-and-flip). The other
-  tools and the *naive* program list all candidates. Errors hardly differ, but the possible sizes do.
+  tools and the *naive* program list all candidates. Errors hardly differ; the largest possible n does.
 - *Coverage*: intervals of discreet account for the noise and are wider; the others, and the *plug-in* of
   discreet, take noisy counts as exact.
 """

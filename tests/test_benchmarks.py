@@ -208,10 +208,7 @@ def test_the_page_block_is_made_of_recorded_numbers(recorded: dict[str, Any]) ->
     assert len(rows) == 1 + 4
     assert "2026-01-02, 2 cores (load 0.5 to 1.0), OpenDP 0.16.0" in block
     assert "d3p (d3p 0.2.0): skipped, `import d3p.svi" in block
-    assert (
-        "Slower with us, besides the time above: the conversion to ε (5.00 ms; dp-accounting RDP: 1.00 ms)."
-        in block
-    )
+    assert "discreet is also slower in the conversion to ε (5.00 ms; dp-accounting RDP: 1.00 ms)." in block
     assert "`python benchmarks/peers.py --page docs/evidence/tools.md`" in block
 
 

@@ -159,13 +159,13 @@ LISTED = (
     ),
     Item(
         "C, theorem A.11",
-        "Diffused sampling: ours is the largest r that meets (λ, ε), found and then seen to hold",
+        "Diffused sampling: ours is the largest r that meets (λ, ε), found by search and verified",
         "implemented",
         "c-scalings",
     ),
     Item(
         "C, theorem A.13",
-        "Concentrated sampling: ours is the largest m that meets (λ, ε), found and then seen to hold",
+        "Concentrated sampling: ours is the largest m that meets (λ, ε), found by search and verified",
         "implemented",
         "c-scalings",
     ),

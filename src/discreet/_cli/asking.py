@@ -147,7 +147,7 @@ def _plan_command(kind: str, question: type[Question]) -> Any:
         guess: Annotated[
             str | None,
             typer.Option(
-                help="Guesses about the records: typical=0.3; left_out=0.1; spread=0.2; correlation=0.3.",
+                help="Guesses, such as typical=0.3 (a share or an sd); left_out=0.1 (share without a value).",
                 metavar="'NAME=X; ...'",
             ),
         ] = None,

@@ -87,7 +87,7 @@ def rows_of(
 
 
 def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
-    """Return the number of decimals that show two digits of the narrowest interval, times ``factor``."""
+    """Return the decimals that show two digits of the narrowest interval's width, times ``factor``."""
     widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
     width = factor * min((width for width in widths if width > 0), default=1e-6)
     return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))

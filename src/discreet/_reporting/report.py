@@ -377,7 +377,7 @@ def _findings(page: Page, shared: Sequence[str]) -> str:
 
 
 def _text(rows: Sequence[Row]) -> Callable[..., str]:
-    """Return a function that formats numbers with two digits of the narrowest interval of the rows."""
+    """Return a function that writes numbers with the decimals that the narrowest interval needs."""
     factor, unit, least, most = (100, " %", 1, 6) if all(row.share for row in rows) else (1, "", 0, 12)
     digits = decimals(rows, factor, least, most)
     return lambda *values: " to ".join(number_text(factor * value, digits) for value in values) + unit

@@ -247,7 +247,7 @@ class QuantileAnswer(Answer):
         cells = len(Bins(self.edges, self.atoms, self.whole))
         check_bins(cells)
         if not 0 < len(self.probs) <= MOST_PROBS or not all(0 < p < 1 for p in self.probs):
-            raise ValueError("the probabilities are too many, or not between 0 and 1")
+            raise ValueError(f"there must be 1 to {MOST_PROBS} probabilities, each between 0 and 1")
         for part in self._parts.values():
             named = self._levels(part)
             other = isinstance(part, NoisyTotals) and len(self.counted.names) != len(self._parts) * len(named)

@@ -82,9 +82,9 @@ class NetworkDraws:
     def joint(self, columns: Sequence[str], evidence: Mapping[str, IntArray]) -> FloatArray:
         """Return P(columns, evidence) for every draw, of shape (draws, levels of each column…).
 
-        ``evidence`` maps columns to the indices of their possible levels. Columns that are not requested, in
-        the evidence, or ancestors of these sum to 1 and are left out. Of the others, the one with the
-        smallest product of tables is summed out next.
+        ``evidence`` maps columns to the indices of their possible levels. Only these columns, the
+        requested ones and the ancestors of both matter; the others sum to 1 and are left out. Those that are
+        not requested are summed out, each time the one with the smallest product of tables.
         """
         needed = self._ancestors({*columns, *evidence})
         factors: list[Factor] = [((), np.ones(len(self)))]

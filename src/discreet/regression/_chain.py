@@ -215,7 +215,8 @@ def acceptance_floor(
 ) -> float:
     """Return a lower bound, for all data, on the acceptance rate of rejection sampling around the mode.
 
-    det(I + ρX'X/(4m))^{−1/2}, at least (1 + ρnc²/(4md))^{−d/2} because the trace of X'X is at most nc².
+    The rate is at least det(I + ρX'X/(4m))^{−1/2}, which is at least (1 + ρnc²/(4md))^{−d/2}, because the
+    trace of X'X is at most nc². ρ is ``weight``, m ``precision``, d ``dimension`` and c² ``norm_squared``.
     """
     ratio = weight * n * float(norm_squared) / (4 * precision * dimension)
     return math.exp(-dimension / 2 * math.log1p(ratio))

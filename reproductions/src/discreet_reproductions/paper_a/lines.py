@@ -63,7 +63,7 @@ def _last_step() -> list[Statement]:
     return [
         Statement(
             "last step",
-            "ln(2/e^{−2ε})/ε = 2, the last step of the printed chain",
+            "The last step of the printed chain, ln(2/e^{−2ε})/ε = 2",
             "A 4.4.1",
             "yes" if max(abs(value - 2) for value in printed) < 1e-9 else "no",
             f"it is 2 + ln 2/ε: {printed[1]:.3f} at ε = 0.1, {printed[3]:.3f} at ε = 1",
@@ -71,7 +71,7 @@ def _last_step() -> list[Statement]:
         ),
         Statement(
             "last step repaired",
-            "ln(2/(e^{−ε} + e^{−2ε}))/ε < 2, which the chain wants to show",
+            "What the chain wants to show, ln(2/(e^{−ε} + e^{−2ε}))/ε < 2",
             "A 4.4.1",
             "yes" if max(chain) < 2 else "no",
             f"between {min(chain):.4f} and {max(chain):.4f}",

@@ -161,7 +161,7 @@ def verdicts(rows: Sequence[Row]) -> list[Statement]:
         statements.append(
             Statement(
                 f"{mechanism}-h-printed",
-                f"H of {word} is at most √(1 − ((n + a)/(n − a))^e) but with probability δ",
+                f"H of {word} is at most √(1 − ((n + a)/(n − a))^e) except with probability δ",
                 "A, table after 4.5.3",
                 _defined_answer(defined, own),
                 f"a real number in {len(defined)} of {len(own)} cases; in {len(beyond)} of {len(one)} of its "
@@ -208,7 +208,7 @@ def _inverted(mechanism: str, word: str, own: Sequence[Row]) -> Statement:
     }[mechanism]
     return Statement(
         f"{mechanism}-h-inverted",
-        f"The same for {word} with the fraction turned over, (n − a)/(n + a), which makes sense of it",
+        f"The same for {word} with the fraction inverted, (n − a)/(n + a), which makes sense of it",
         "A, table after 4.5.3",
         answer,
         f"{'; '.join(parts)}; worst at α = {worst['prior']}, n = {worst['n']}, x = {worst['x']}, "
@@ -228,7 +228,7 @@ def _kl(mechanism: str, own: Sequence[Row]) -> Statement:
     formula = "4n ln n·(1 − e^{−nε})" if mechanism == "lshist" else "8n ln n·(1 − e^{−nε/2})"
     return Statement(
         f"{mechanism}-kl",
-        f"KL of {WORDS[mechanism]} is at most {formula} + √(deviation) but with probability δ",
+        f"KL of {WORDS[mechanism]} is at most {formula} + √(deviation) except with probability δ",
         "A, table after 4.5.3",
         "yes" if not broken else ("partly" if constant <= CONSTANT else "no"),
         f"{len(broken)} of {len(own)} broken, KL in both directions; largest quantile/expression "

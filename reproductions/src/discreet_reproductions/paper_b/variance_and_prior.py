@@ -212,7 +212,7 @@ def verdict9(rows: Sequence[Row], by_rate: Sequence[Row]) -> list[Statement]:
     return [
         Statement(
             "prior",
-            "Data (5, 5, 5): the exponential mechanism loses at first and wins finally as the prior grows",
+            "Data (5, 5, 5): the exponential mechanism loses at first and wins in the end as the prior grows",
             "B 4.3.4",
             answer(starts_behind and at is not None and at != rows[0]["prior"], at is not None),
             f"expected error {ours[0]:.4f} against {errors_of(rows, panel, 'laplace')[0]:.4f} at "

@@ -280,7 +280,7 @@ def _regression() -> list[Statement]:
         ),
         Statement(
             "KL bound",
-            "KL(p(w|D)‖p(w|D′)) ≤ 2ρ²L²/m: (65) and what follows, but for a ρ too many in ‖∇ ln F‖",
+            "KL(p(w|D)‖p(w|D′)) ≤ 2ρ²L²/m: (65) and what follows, except for a superfluous ρ in ‖∇ ln F‖",
             "C A.7.1, (65)",
             "yes" if max(ratios) <= 1 else "no",
             f"at most {max(ratios):.3f} of it for antipodal logistic records",

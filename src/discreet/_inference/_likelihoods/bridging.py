@@ -292,7 +292,10 @@ def independent(noise: Noise) -> Noise:
 
 
 def looked_up(xp: Any, noise: Noise, z: Any, parameter: Any, size: Any = None) -> tuple[Any, Any]:
-    """Return log P(z) of each cell and its derivative in the rate, or in the probability with a size."""
+    """Return log P(z) of each cell and its derivative with respect to ``parameter``.
+
+    That is a probability if ``size``, the number of trials, is given, and a rate otherwise.
+    """
     values, sizes = np.asarray(z, dtype=np.float64), None if size is None else np.asarray(size, dtype=float)
     cells = np.broadcast_shapes(values.shape, noise.scale.shape, () if sizes is None else sizes.shape)
     shape = np.broadcast_shapes(np.shape(parameter), cells)

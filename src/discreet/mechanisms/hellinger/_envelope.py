@@ -74,8 +74,8 @@ class _Node:
 def needs_narrow_windows(
     n: int, k: int, prior_total: float, rates: tuple[float, float], nearest: float
 ) -> bool:
-    """Return whether windows must be narrow for bounded work with any counts; refuse if even those are too
-    wide. Only public numbers decide: ``rates`` and ``nearest`` bound those of all datasets.
+    """Return whether only narrow windows bound the work whatever the counts are; refuse if even narrow ones
+    are too wide. Public numbers alone decide: ``rates`` and ``nearest`` are bounds for every dataset.
     """
     log_candidates = math.log(number_of_compositions(n, k))
     steepest = min(max(log_candidates, rates[0]), rates[1])  # where narrow windows are widest

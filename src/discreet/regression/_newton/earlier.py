@@ -57,7 +57,7 @@ class EarlierFit(Answer):
 
     def draws(self, size: int = 4000, seed: int | None = None) -> FloatArray:
         """Raise an error, because no estimate is computed."""
-        raise InvalidInputError("draws of a regression of discreet 0.2 need that version")
+        raise InvalidInputError("only discreet 0.2 can draw from a regression that it saved")
 
     @property
     def warnings(self) -> tuple[str, ...]:
