@@ -133,6 +133,18 @@ def test_what_cannot_be_pooled_is_refused(given: dict[str, Any], words: str) -> 
         shares.pool(**given)
 
 
+def test_draws_of_a_group_without_records_say_nothing() -> None:
+    drawn = np.random.default_rng(5).dirichlet((30.0, 50.0), (2000, 8))
+    empty, rows = [name == "d" for name in AREAS], [Row("x", 0.5, noise=0.1)] * 16
+    found = []
+    for shape in ((1.0, 1.0), (400.0, 2.0)):
+        drawn[:, AREAS.index("d")] = np.random.default_rng(6).dirichlet(shape, 2000)
+        axes = {"area": AREAS, "ill": ["no", "yes"]}
+        pooled = pool_shares(drawn, np.ones(2), axes, None, None, 0, rows, empty)
+        found.append([(row.mean, row.sd) for row in pooled.rows()])
+    assert np.array(found[0]) == pytest.approx(np.array(found[1]), abs=2e-3)
+
+
 def test_weighted_estimates_without_groups_are_not_pooled() -> None:
     alone = discreet.proportions(survey(), "ill", schema=discreet.Schema(WEIGHTED, n=1600), epsilon=2)
     with pytest.raises(InvalidInputError, match="by=COLUMN"):
