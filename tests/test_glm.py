@@ -189,7 +189,7 @@ def test_a_prior_that_is_too_weak_is_told_what_reaches_the_target() -> None:
     assert make("direct", prior_precision=reached * (1 + 1e-5)).weight == 1.0
     with pytest.raises(InvalidInputError, match="too weak"):
         make("direct", prior_precision=reached * (1 - 1e-4))
-    with pytest.raises(InvalidInputError, match=r"prior_precision=\S+ reaches the target") as caught:
+    with pytest.raises(InvalidInputError, match=r"prior_precision=\S+ needs fewer") as caught:
         make(prior_precision=1e-9)
     enough = float(str(caught.value).split("prior_precision=")[2].split()[0])
     assert make(prior_precision=enough).steps <= 500_000

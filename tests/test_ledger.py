@@ -253,7 +253,7 @@ class Unwritable(Guarantee):
 class TestUnits:
     def test_pure(self, ledger: Ledger) -> None:
         approximate = Guarantee(Fraction(1, 10), exact_delta=Fraction(1, 10**9))
-        with pytest.raises(GuaranteeMismatchError, match="only guarantees with δ = 0"):
+        with pytest.raises(GuaranteeMismatchError, match="needs a guarantee with δ = 0"):
             ledger.spend("survey", approximate, lambda: "", plan=PLAN)
 
     def test_approximate(self, ledger: Ledger) -> None:

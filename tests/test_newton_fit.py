@@ -448,7 +448,7 @@ def test_very_many_records_are_predicted_in_few_passes() -> None:
     assert Schedule.of(crowd.setting(many), "prediction").steps > 0
     fit, _, split = simulate_fit(made(many), many, 1)
     assert len(fit.rounds) == 4  # of fewer records
-    assert "5 rounds" in split[0][1]
+    assert "rounds 1 to 5" in split[0][1]
 
 
 def test_the_number_of_rounds_follows_the_signal_for_each_coefficient() -> None:

@@ -408,7 +408,7 @@ def test_group_privacy_of_a_person_holds_where_the_loss_is_not_gaussian() -> Non
             for order in (pair, pair[::-1]):
                 worst = max(worst, float(built.family.hockey_sticks(order, np.array([1.0]))[0]))
     assert 0 < worst <= 1e-3
-    with pytest.raises(InvalidInputError, match="no Rényi divergence"):
+    with pytest.raises(InvalidInputError, match="there is no bound for people"):
         discreet.posterior_sampler(
             "diffused", "poisson", prior=(3, 1), n=n, bounds=(0, top), epsilon=1, order=4, per_person=m
         )

@@ -654,7 +654,7 @@ def test_a_schema_is_uploaded(inside: Browser) -> None:
         ("[columns]\nsmoker = ['x']", "at least two"),
         ("[columns]\na = ['x', 'y']\nb = {low = 0}", "column 'b': high is missing"),
         ("colums = 1\n[columns]\na = ['x', 'y']", "colums=1 is unknown; did you mean 'columns'"),
-        ("n = 0x" + "f" * 5000 + "\n[columns]\na = ['x', 'y']", "1,000,000,000,000"),
+        ("n = 0x" + "f" * 5000 + "\n[columns]\na = ['x', 'y']", "below 1e300"),
         ("n = " + "9" * 5000 + "\n[columns]\na = ['x', 'y']", "not valid TOML"),
         ("n = 10000000000000\n[columns]\na = ['x', 'y']", "1,000,000,000,000"),
         ("a = " + "[" * 20_000, "not valid TOML"),

@@ -311,10 +311,6 @@ _MAX_BITS = 1000
 """Binary places before or after the point: numbers are 0, or from 1e-300 to 1e300 in absolute value."""
 
 
-def _show(value: Any) -> str:
-    return repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
-
-
 def _exact(text: str) -> Fraction:
     """Parse a number of ASCII digits, with at most three digits of exponent and without underscores.
 

@@ -212,7 +212,10 @@ def short_repr(value: Any, most: int = 200) -> str:
     >>> short_repr("abcdef", most=4)
     "'abc…"
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no number of more than 4,300 digits
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= most else f"{text[:most]}…"
 
 
