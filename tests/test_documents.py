@@ -261,7 +261,8 @@ def test_no_answer_claims_less_than_its_noise_allows(kind: str) -> None:
         claims += [{"delta": str(known.exact_delta / 2)}]
         claims += [{"curve": {"kind": "gaussian", "mu_squared": "1/1000"}}]
     for claim in claims:
-        with pytest.raises(CorruptReleaseError, match=r"claim|must have group sizes|does not match its noise|its guarantee meets"):
+        words = r"claim|must have group sizes|does not match its noise|its guarantee meets"
+        with pytest.raises(CorruptReleaseError, match=words):
             load_answer(changed(made, **claim))
 
 
