@@ -121,7 +121,8 @@ class DirichletCandidates(Candidates):
     def _beta_variation(self, sources: IntArray) -> FloatArray:
         """Return the total variation between Beta posteriors with the same total of parameters.
 
-        Their densities cross once, where θ^d (1−θ)^{−d} is the ratio of the normalising constants.
+        Their densities cross once, where θ^d (1−θ)^{−d} equals the ratio of the normalising constants; d is
+        the difference of the first parameters.
         """
         from scipy.special import betainc, betaln, expit
 
@@ -187,7 +188,7 @@ class DirichletCandidates(Candidates):
 
 @dataclass(frozen=True)
 class Totals(Candidates):
-    """Totals S = 0, …, n·steps of n whole numbers between 0 and steps; one record changes S by ≤ steps."""
+    """The totals of n whole numbers from 0 to ``steps``; one record changes a total by at most ``steps``."""
 
     steps: int
 
@@ -326,9 +327,12 @@ class GaussianCandidates(Totals):
 
 
 def step_variation(t: Any, s: Any) -> FloatArray:
-    """Return the total variation s^s t^t/(s+t)^{s+t} · Γ(s+t+1)/(Γ(s+1)Γ(t+1)) of one replaced record.
+    """Return the total variation between the posteriors before and after one record is replaced.
 
-    ``t`` is aᵢ − 1 of the level that the record leaves, ``s`` is aⱼ of the one that it joins.
+    It equals s^s t^t/(s+t)^{s+t} · Γ(s+t+1)/(Γ(s+1)Γ(t+1)).
+
+    ``t`` is the parameter aᵢ of the level that the record leaves, minus 1, and ``s`` is the parameter aⱼ of
+    the level that it joins.
     """
     from scipy.special import betaln
 
@@ -348,7 +352,11 @@ def _gamma_divergence(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _divergence_step(n: int, alpha: float, beta: float, two_levels: bool) -> float:
-    """Return the most that KL changes when a record leaves a level of prior α for one of prior β."""
+    """Return the largest change of the KL divergence when one of n records moves to another level.
+
+    ``alpha`` is the prior parameter of the level that it leaves, and ``beta`` that of the level that it
+    joins.
+    """
     from scipy.special import digamma
 
     def _left(t: Any) -> Any:  # decreases: best where the level had this record only

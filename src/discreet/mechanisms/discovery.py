@@ -61,7 +61,10 @@ class Discovery:
         return Guarantee(self.epsilon, Relation.ADD_REMOVE, self.delta, basis="theorem: proofs/discovery.md")
 
     def _last(self, threshold: int) -> Ball:
-        """Return a ball around P(noise = t) = (1 − q)q^t/(1 + q − 2q^{t+1}), q = e^{−ε}; it must be ≤ δ."""
+        """Return an enclosure of P(noise = t) for t = ``threshold``, which must be at most δ.
+
+        The probability is (1 − q)q^t/(1 + q − 2q^{t+1}) with q = e^{−ε}.
+        """
 
         def compute() -> Ball:
             q = (-ball(self.epsilon)).exp()

@@ -1,10 +1,10 @@
 """The exponential mechanism draws a candidate posterior; those closer to the true posterior are more likely.
 
-Each draws the statistic b of a dataset of the same size with P(b|x) ∝ exp(−t(x)·D(x, b)). D is a score: a
-distance between posteriors, or a table of numbers. t(x) is the strength, a public number, over a sensitivity.
-Candidates are listed if they are few, and otherwise drawn through the separable envelope of the Hellinger
-distance. Draws are exact for integer weights within ``log_error`` of the formula; the privacy that this can
-cost is subtracted from ε before the strength is set. Proof: ``proofs/exponential.md``.
+Each mechanism draws the statistic b of a dataset of the same size with P(b|x) ∝ exp(−t(x)·D(x, b)). D is a
+score: a distance between posteriors, or a table of numbers. t(x) is the strength, a public number, over a
+sensitivity. Candidates are listed if they are few, and otherwise drawn through the separable envelope of the
+Hellinger distance. Draws are exact for integer weights within ``log_error`` of the formula; the privacy that
+this can cost is subtracted from ε before the strength is set. Proof: ``proofs/exponential.md``.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def log_error(rate: float) -> float:
 
 @dataclass(frozen=True)
 class ScoredMechanism(Mechanism):
-    """A mechanism P(b|x) ∝ exp(−strength · sharpness(x) · distance(x, b)).
+    """A mechanism that draws b with P(b|x) ∝ exp(−strength · sharpness(x) · distance(x, b)).
 
     A subclass has a ``strength``, and a ``sharpness`` or a ``largest_sharpness`` for all counts. The distance
-    is that of Hellinger unless it has another score.
+    is the Hellinger distance unless the subclass has another score.
     """
 
     exchangeable: ClassVar[bool] = True
@@ -253,7 +253,7 @@ class ScoredMechanism(Mechanism):
         Returns
         -------
         FloatArray
-            The part, for each of ``b``.
+            The contribution, for each entry of ``b``.
         """
         parameter = self.prior[i] + counts[i]
         return log_gamma_gap(parameter, self.prior[i] + b, float(counts[i]) - b)
@@ -367,7 +367,7 @@ class Calibrated(ScoredMechanism):
 
     @property
     def theorem(self) -> float:
-        """The private strength per unit of ε: ½ where the sharpness is the same for all datasets."""
+        """The strength per unit of ε that a theorem allows: ½ if all datasets have the same sharpness."""
         return 0.5
 
     @cached_property

@@ -284,7 +284,8 @@ class Geometric(IndependentNoise):
         Returns
         -------
         PublishedLoss
-            The loss of c + v against c + e_i + v: ε or −ε, and ε with probability 1/(1 + e^{−ε}).
+            The log-ratio of the probabilities of the output without and with one record. It is ε with
+            probability 1/(1 + e^{−ε}), and otherwise −ε.
         """
         epsilon = float(self.epsilon)
 
@@ -369,7 +370,7 @@ class GaussianCounts(IndependentNoise):
 
     @property
     def variance(self) -> Fraction:
-        """σ² = Δ²/μ²: one record changes two counts by 1, or one count where it may be absent."""
+        """The variance σ² = Δ²/μ², where Δ² is 2 if n is public (two counts change by 1) and otherwise 1."""
         return (2 if self.n else 1) / self.mu_squared
 
     @property

@@ -1,18 +1,20 @@
 """The lattice mechanism: noise on the lattice of counts that sum to n, then optimal decoding.
 
-z = c + v with Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2); the released counts are the decoded z. Privacy is proved in
-``proofs/lattice.md``. For two levels the expected Hellinger error equals the optimum of the linear program
-over all ε-differentially private mechanisms in every case compared (``tests/test_decoding.py``).
+The noisy counts are z = c + v, where c are the true counts, Σv = 0 and P(v) ∝ exp(−ε‖v‖₁/2). The released
+counts are decoded from z. Privacy is proved in ``proofs/lattice.md``. For two levels the expected Hellinger
+error equals the optimum of the linear program over all ε-differentially private mechanisms in every case
+compared (``tests/test_decoding.py``).
 
 Given z the true counts x have the distribution π(x|z) ∝ DirMult(x; α, n) · exp(−ε ‖z − x‖₁ / 2), and the
 decoder returns the counts s that minimise E_π[H(Dir(α + x), Dir(α + s))]. This is post-processing of a
 private output: it costs no budget, may use floats, and depends on z only through clip(z, 0, n).
 
-Three rules, by size: the exact minimiser over all candidates while they are few; for two levels the exact
-minimiser in a window around the noisy count (ε down to about 0.003, then the median of π); otherwise
-interpolated medians of the exact marginals of π, rounded to sum n. Where both can be computed, the expected
-error of the medians is within 2 % of the exact minimiser's for priors of ½ and more; for sparse priors at
-small ε it is not (α = 0.1, ε = 0.02: a quarter above). Measured in ``tests/test_decoding.py``.
+The decoder uses one of three rules. If candidates are few, it takes the exact minimiser over all of them. For
+two levels it takes the exact minimiser in a window around the noisy count, or the median of π if ε is below
+about 0.003. Otherwise it takes interpolated medians of the exact marginals of π, rounded to sum n. Where both
+can be computed, the expected error of the medians is within 2 % of the exact minimiser's for priors of ½ and
+more; for sparse priors at small ε it is not: for α = 0.1 and ε = 0.02 it is a quarter larger. Measured in
+``tests/test_decoding.py``.
 """
 
 from __future__ import annotations
@@ -389,7 +391,10 @@ def _log_ways(total: IntArray, parts: int) -> FloatArray:
 
 
 def _log_excess(a: int, b: int, reach: int, rate: float) -> FloatArray:
-    """Return log Σ_{L − U = d} ways(L, a) ways(U, b) e^{−rate (L + U)} for d = −reach, …, reach."""
+    """Return log Σ_{L − U = d} ways(L, a) ways(U, b) e^{−rate (L + U)} for d = −reach, …, reach.
+
+    Here ways(L, a) is the number of ordered sums of ``a`` non-negative integers that give L.
+    """
     longest = reach + math.ceil((_TAIL_NATS + 10 + 4 * (a + b)) / rate)
     steps = np.arange(longest + 1)
     below, above = _log_ways(steps, a) - rate * steps, _log_ways(steps, b) - rate * steps
@@ -607,7 +612,9 @@ class Decoder:
         return log_rising(first_prior, first) + log_rising(second_prior, second) - self.epsilon * away
 
     def _support_of_pair(self, z: int) -> range:
-        """Return equally spaced counts with nearly all the mass of π(·|z), spaced by 1 unless too many.
+        """Return equally spaced counts that hold nearly all the mass of π(·|z).
+
+        The spacing is 1 unless that gives too many counts.
 
         A coarse grid finds where the log-weight is near its maximum, and the next grid covers only that
         range.

@@ -89,7 +89,7 @@ class Sparse:
         return self.epsilon - self.rest_epsilon
 
     def exceedance(self, threshold: int) -> Ball:
-        """Enclose P(noise ≥ τ) = q^τ/(1 + q), q = e^{−rate}.
+        """Enclose P(noise ≥ τ) = q^τ/(1 + q), where q = e^{−rate}.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class Sparse:
         Returns
         -------
         SparseOutput
-            Noisy counts from the threshold on, and the noisy count of all other levels together.
+            The noisy counts that reach the threshold, and the noisy count of all other levels together.
 
         Examples
         --------

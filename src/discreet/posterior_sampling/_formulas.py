@@ -18,9 +18,10 @@ _LONGEST, _LARGEST_POWER, _DEEPEST = 1000, 1000, 300
 
 
 def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
-    """Check that a formula has only numbers, variables, five operators and a few functions, and bounded work.
+    """Check that a formula consists of numbers, variables, five operators and a few functions, and return it.
 
-    Numbers become floats, so that none grows without bound, except whole exponents of a variable.
+    Numbers are converted to floats, so that none grows without bound; whole exponents of a variable stay
+    integers of at most 1000.
     """
     if depth > _DEEPEST:
         raise InvalidInputError("nested too deep")
@@ -48,7 +49,7 @@ def _check(node: ast.AST, variables: tuple[str, ...], depth: int = 0) -> Any:
 
 @lru_cache(maxsize=64)
 def compile_formula(text: str, variables: tuple[str, ...]) -> Any:
-    """Compile a formula of these variables, with numbers, + − * / ** and a few functions."""
+    """Compile a formula in ``variables``; it may also contain numbers, + − * / ** and a few functions."""
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise InvalidInputError(f"a formula must be text of at most {_LONGEST} characters")
     try:
@@ -80,7 +81,7 @@ _IN_FLOATS = {name: getattr(np, name) for name in _NAMES[:-1]} | {"lgamma": _lga
 
 
 def in_floats(text: str, **values: Any) -> FloatArray:
-    """Evaluate a formula in floats, of the precision of the given values of its variables."""
+    """Evaluate a formula in floating point, at the precision of the values given for its variables."""
     with np.errstate(all="ignore"):
         return np.asarray(_evaluate(text, _IN_FLOATS, values))
 

@@ -1,13 +1,15 @@
 """The distribution of the parameter given private posterior draws, with their randomness accounted for.
 
-Draws y₁, …, y_J have the distribution with coordinates η₀/m + r·s, s the statistic of the records, so that
+Let s be the statistic of the records. The draws y₁, …, y_J come from the distribution with natural parameters
+η₀/m + r·s, whose density is q, so that
 
     p(θ | y) = ∫ π(s | y) p(θ | s) ds,    π(s | y) ∝ p(s) Π_j q(y_j | η₀/m + r·s),
 
-with p(s) the prior predictive distribution of the statistic and p(θ | s) the posterior of η₀ + s: in closed
-form for a Gaussian mean, separable over the levels for shares; for rates s is one number, whose weights are
-computed here. Records enter as clipped. A number in [0, 1] is modelled as a yes or a no, which gives the
-widest spread that such numbers can have. Derivation: ``proofs/posterior-sampling.md``.
+where p(s) is the prior predictive distribution of the statistic, and p(θ | s) is the posterior with natural
+parameters η₀ + s. The integral has a closed form for a Gaussian mean, and it separates over the levels for
+shares. For rates, s is one number, and its weights are computed here. Records are meant after clipping. A
+number in [0, 1] is modelled as a yes or a no, which gives the widest spread that such numbers can have.
+Derivation: ``proofs/posterior-sampling.md``.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ _MOST_LISTED_STATISTICS, _SCANNED_STATISTICS, _QUADRATURE_NODES = 2_000, 4_000, 
 def weighed_statistics(
     log_weight: Callable[[FloatArray], FloatArray], low: float, high: float, *, whole: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return possible statistics with their probabilities: all whole numbers if few, else quadrature nodes.
+    """Return possible statistics with their probabilities: all whole numbers, or quadrature nodes.
 
     The range with non-negligible weight is searched from the ends inwards, in steps that are fine near both
-    ends. The midpoint rule then uses an angle, in which a weight like (s − low)^−½ at an end is smooth.
+    ends. The midpoint rule is then applied to an angle, as a function of which a weight such as (s − low)^−½
+    at an end is smooth.
     """
     for _ in range(60):
         if whole and high - low <= _MOST_LISTED_STATISTICS:

@@ -147,8 +147,10 @@ def _record(model: Family, typical: Any) -> Natural:
 
 
 def _whole(model: Family, typical: Any, number: int) -> Natural:
-    """Return the statistic of ``number`` records: the typical ones in order, repeated; counts rounded
-    down."""
+    """Return the statistic of ``number`` records, which are the typical ones in order, repeated.
+
+    If ``typical`` holds counts of levels, the counts are scaled to this number and rounded down.
+    """
     if model.records == "levels":
         counts = [int(count) * number // sum(typical) for count in typical]
         return model.contribution(counts, sum(counts))
@@ -159,7 +161,7 @@ def _whole(model: Family, typical: Any, number: int) -> Natural:
 
 
 def _least(holds: Any, start: int) -> int | None:
-    """Return the first whole number from ``start`` on that meets a condition, which all larger ones meet."""
+    """Return the smallest whole number, at least ``start``, that meets a condition met by all larger ones."""
     if holds(start):
         return start
     step = 1

@@ -6,8 +6,8 @@ posterior is exp(η·T(θ) − C(η)) with the log-partition C. Posterior sampli
 
     D_λ(P‖Q) = [C(λη_P + (1−λ)η_Q) − λ C(η_P)] / (λ−1) + C(η_Q),
 
-infinite where the mixed point leaves the normalisable set. Which neighbouring pairs are worst is a theorem of
-each family, stated in ``proofs/posterior-sampling.md`` and checked by enumeration.
+which is infinite where λη_P + (1−λ)η_Q is not normalisable. Which neighbouring pairs are worst is a theorem
+of each family, stated in ``proofs/posterior-sampling.md`` and checked by enumeration.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Family(ABC):
         public : list, array, table or path
             The public records.
         column : str, optional
-            The column that holds the records; none where the data are one column.
+            The column that holds the records; None if the data are a single column.
         **options
             How the records are read, such as ``missing=0``.
 
@@ -221,7 +221,7 @@ class Family(ABC):
         data : list, array, table, mapping or path
             The records.
         column : str, optional
-            The column that holds the records; none where the data are one column.
+            The column that holds the records; None if the data are a single column.
         options : mapping
             How the records are read; :attr:`reads` names what is allowed.
         **people
@@ -796,7 +796,7 @@ class ProfiledFamily(Family):
         Returns
         -------
         Ball
-            Not finite where it cannot be decided.
+            An enclosure of the probability; it is not finite where none can be computed.
         """
         raise NotImplementedError
 
@@ -1129,7 +1129,7 @@ def renyi(family: Family, pair: Pair, order: Fraction) -> Ball | None:
 
 
 def _mix(pair: Pair, order: Fraction) -> Natural:
-    """Return λη_P + (1−λ)η_Q."""
+    """Return λη_P + (1−λ)η_Q for the pair (η_P, η_Q) and the order λ."""
     return tuple(order * p + (1 - order) * q for p, q in zip(*pair, strict=True))
 
 
@@ -1183,7 +1183,10 @@ class PosteriorCurve(Curve):
         return min(self._limit(pair) for pair in self.family.extreme_pairs(self.eta, self.n, self.r))
 
     def _limit(self, pair: Pair) -> float:
-        """Return the approximate order from which λη_P + (1−λ)η_Q is not normalisable, so ``renyi`` is ∞."""
+        """Return about the smallest order λ at which ``renyi`` is infinite.
+
+        There and above, λη_P + (1−λ)η_Q is not normalisable for the pair (η_P, η_Q).
+        """
 
         def _is_normalisable(order: Fraction) -> bool:
             return self.family.normalisable(_mix(pair, order))
@@ -1205,7 +1208,7 @@ class PosteriorCurve(Curve):
         Returns
         -------
         float
-            Infinite from :attr:`max_order` on.
+            The divergence; it is infinite for orders of :attr:`max_order` and above.
         """
         pairs = self.family.extreme_pairs(self.eta, self.n, self.r)
         values = [renyi(self.family, pair, Fraction(order)) for pair in pairs]
@@ -1243,7 +1246,7 @@ class PosteriorCurve(Curve):
 
     @cached_property
     def _by_order(self) -> tuple[FloatArray, FloatArray]:
-        """λ − 1 for a grid of orders λ, and ln of the bound on δ(0) that follows from each."""
+        """A grid of orders λ, as λ − 1, and the logarithm of the bound on δ(0) that follows from each."""
         top = min(self.max_order - 1, _LARGEST_ORDER)
         if not top > 0:
             return np.zeros(0), np.zeros(0)
@@ -1346,7 +1349,7 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
     number : int
         The number of components of a record.
     column : str, optional
-        The column that holds the records; none where the data are one column.
+        The column that holds the records; None if the data are a single column.
 
     Returns
     -------
@@ -1384,7 +1387,7 @@ def record_rows(data: Any, people: Mapping[str, Any], number: int, column: str |
 
 
 def in_floats(first: FloatArray, second: FloatArray, epsilons: FloatArray, largest: float) -> FloatArray:
-    """Return P(A) − e^ε Q(A) with a margin above the rounding of its terms.
+    """Return P(A) − e^ε Q(A) for each ε, plus a margin that exceeds the rounding errors of its terms.
 
     Parameters
     ----------

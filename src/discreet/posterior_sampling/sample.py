@@ -60,7 +60,8 @@ class Sample(Answer):
     Parameters
     ----------
     sampler : {"direct", "diffused", "concentrated"}
-        Whether the posterior was unchanged, or had less weight of the records, or more of the prior.
+        Whether the posterior was left unchanged, gave less weight to the records, or gave more weight to the
+        prior.
     family : mapping
         The family, as :meth:`Family.to_dict` writes it.
     prior : list
@@ -121,7 +122,7 @@ class Sample(Answer):
 
     @property
     def values(self) -> FloatArray:
-        """The draws as an array; those of a bounded mean in the units of its bounds."""
+        """The draws as an array; draws of a bounded mean are in the units of its bounds."""
         values = np.array(self.drawn, dtype=np.float64)
         if self.bounds is None:
             return values
@@ -230,7 +231,7 @@ class Sample(Answer):
         return super()._attributes() | {"n": self.n}
 
     def shown_rows(self, level: float = 0.95) -> list[Row]:
-        """Return the rows; an empty list where they cannot be computed, or would take minutes.
+        """Return the rows to show, or an empty list if computing them is impossible or would take minutes.
 
         Parameters
         ----------

@@ -6,9 +6,9 @@ Geumlek, Song and Chaudhuri (2017), for every conjugate family of :mod:`discreet
 * ``diffused``: from η₀ + r ΣS(x), with the largest r ≤ 1 that meets a target;
 * ``concentrated``: from η₀/m + ΣS(x), with the largest m ≤ 1 that meets a target.
 
-The target is (λ, ε)-Rényi privacy, or (ε, δ), met on the exact profile. Draws are exact: the output has the
-distribution of a continuous draw rounded to a declared grid, with every comparison certain. Proofs:
-``proofs/posterior-sampling.md``.
+The target is either (λ, ε)-Rényi privacy or (ε, δ)-differential privacy; the latter is checked on the privacy
+profile. Draws are exact: the output has the distribution of a continuous draw rounded to a declared grid,
+with every comparison certain. Proofs: ``proofs/posterior-sampling.md``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class PosteriorSampler:
     target: Mapping[str, Any] = field(default_factory=dict)
 
     def price(self, size: int = 1) -> Guarantee:
-        """Return the guarantee of several draws together, at the same δ where one was asked for.
+        """Return the guarantee of several draws together, at the δ of the target if it has one.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class PosteriorSampler:
         Raises
         ------
         InvalidInputError
-            If the statistic is not one of n records.
+            If no dataset of n records has this statistic.
 
         Examples
         --------
@@ -216,8 +216,8 @@ class PosteriorSampler:
         column : str, optional
             The column that holds the records; none where the data are one column.
         **options
-            How records are read: ``levels=`` for a Dirichlet, ``missing=`` for the value that missing ones
-            count as.
+            How records are read: ``levels=`` for a Dirichlet, ``missing=`` for the value that stands in for
+            missing ones.
 
         Returns
         -------

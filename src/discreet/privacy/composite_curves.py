@@ -264,7 +264,7 @@ def group_curve(curve: Curve, size: int) -> Curve:
 
 @dataclass(frozen=True)
 class Inexact(_Around):
-    """The curve of outputs within total variation τ of outputs with ``curve``: δ(ε) + (1 + e^ε)τ.
+    """The curve δ(ε) + (1 + e^ε)τ of outputs within total variation τ of outputs with ``curve``.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class Tabulated(Curve):
     Parameters
     ----------
     epsilons
-        Increasing values of ε from 0 on.
+        Increasing values of ε, the first of which is 0.
     deltas
         δ at each of them.
     pure

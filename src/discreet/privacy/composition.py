@@ -145,8 +145,9 @@ class Odometer:
 
     Notes
     -----
-    Both are privacy filters, valid when mechanisms and budgets are chosen adaptively. The convolution of
-    profiles that :func:`compose` uses need not be valid then, and is not used here.
+    Both ways of accounting are privacy filters, valid when mechanisms and budgets are chosen
+    adaptively. The convolution of profiles that :func:`compose` uses need not be valid then, and is not used
+    here.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 A curve bounds two functions for every pair of neighbouring datasets with output distributions P and Q, in
 both orders:
 
-* ``rdp(λ)`` ≥ D_λ(P‖Q), the Rényi divergence of order λ > 1, infinite from λ* = ``max_order`` on;
+* ``rdp(λ)`` ≥ D_λ(P‖Q), the Rényi divergence of order λ > 1, which may be infinite for λ ≥ ``max_order``;
 * ``delta_at(ε)`` ≥ sup_A P(A) − e^ε Q(A), the privacy profile: (ε, δ(ε))-differential privacy for every ε.
 
 Composition adds the first and convolves the second (:mod:`discreet.privacy.composite_curves`). A curve does
@@ -52,7 +52,7 @@ class Curve(ABC):
 
     @property
     def max_order(self) -> float:
-        """The order λ* from which on the Rényi divergence may be infinite."""
+        """The smallest order λ* at which the Rényi divergence may be infinite."""
         return 1.0
 
     def renyi(self, order: float) -> float:
@@ -231,7 +231,7 @@ class Curve(ABC):
         Returns
         -------
         float
-            An upper bound on D_λ, infinite from ``max_order`` on.
+            An upper bound on D_λ, which is infinite for orders of ``max_order`` and above.
 
         Raises
         ------
@@ -491,9 +491,9 @@ def as_probability(delta: EpsilonLike) -> Fraction:
 class Approximate(Curve):
     """The curve of every mechanism that is (ε, δ)-differentially private.
 
-    Its profile is that of the least private such mechanism (Kairouz, Oh and Viswanath 2015): anything with
-    probability δ, otherwise randomised response. Compositions of this curve are valid for every mechanism
-    with this ε and δ.
+    Its profile is that of the least private such mechanism (Kairouz, Oh and Viswanath 2015): it reveals
+    everything with probability δ, and otherwise is randomised response. Compositions of this curve are valid
+    for every mechanism with this ε and δ.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ class Guarantee:
 
     @property
     def max_order(self) -> float:
-        """The order λ* from which on the Rényi divergence is, or may be, infinite."""
+        """The smallest order λ* at which the Rényi divergence is, or may be, infinite."""
         return self.effective_curve.max_order
 
     def delta_at(self, epsilon: EpsilonLike) -> float:
@@ -300,8 +300,9 @@ class Guarantee:
         unit
             Column with the key of a person.
         at_most
-            Declared bound on the number of records of one person; if the guarantee is for people by another
-            key, on the number of those. The result protects replacing a person by another with as many.
+            Declared bound on the number of records of one person. If the guarantee already protects people
+            under another key, it bounds the number of those keys of one person. The result covers replacing a
+            person by another with as many records.
         note
             The bound in words, for the assumptions.
 
@@ -345,7 +346,7 @@ class Guarantee:
         Raises
         ------
         InvalidInputError
-            If the relation does not imply it.
+            If the relation does not imply a guarantee within groups.
 
         Examples
         --------
@@ -415,7 +416,7 @@ class Guarantee:
         Raises
         ------
         InvalidInputError
-            If it does not follow.
+            If the restated guarantee does not follow from this one.
         """
         if self.unit == claim.unit and self.relation.implies(claim.relation):
             return self
@@ -447,7 +448,7 @@ class Guarantee:
         return f"{budget} ({self.protects})"
 
     def quick_epsilon_at(self, delta: float = 1e-6) -> float:
-        """Return ε at δ, from Rényi divergences if the exact profile takes too long; inf if both do.
+        """Return ε at δ, from Rényi divergences if the exact profile takes too long; ∞ if both take too long.
 
         Parameters
         ----------

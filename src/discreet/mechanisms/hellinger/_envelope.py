@@ -1,15 +1,15 @@
 """Exact draws from P(b) ∝ exp(−t·H(b)) over all compositions b of n, without enumerating them.
 
-H = √(1 − e^{−F}) and F(b) = Σᵢ fᵢ(bᵢ) is separable, so φ(F) = exp(−t√(1 − e^{−F})) is what has to be drawn
+H = √(1 − e^{−F}) and F(b) = Σᵢ fᵢ(bᵢ) is separable, so φ(F) = exp(−t√(1 − e^{−F})) is the weight to draw
 from. φ is completely monotone in F, hence close to a mixture of few exponentials; each exponential e^{−λF} is
 a product over the categories, and sums of products over compositions are coefficients of polynomials:
 
-1. nodes λ₀ = 0 < λ₁ = 1 < … and factors q_j with E(F) = Σ_j q_j e^{−λ_j F} ≥ φ(F), checked on a mesh; 2.
-integers V_ij(b) ≥ 2^B e^{−λ_j fᵢ(b)} inside a window around the true count; counts outside a window are
-covered by a smaller λ: e^{−λ_j F} ≤ e^{−(λ_j − λ_i)F} e^{−λ_i F}, and outside the window λ_j F > T; 3. the
-exact normaliser of each node by multiplying integer polynomials; a node and then a composition are
-   drawn with integers only;
-4. b is kept with probability φ̃(b)/E(b), φ̃ being the 53-bit value of φ at b and E(b) an exact integer.
+1. Choose nodes λ₀ = 0 < λ₁ = 1 < … and factors q_j with E(F) = Σ_j q_j e^{−λ_j F} ≥ φ(F), checked on a mesh.
+2. Choose integers V_ij(b) ≥ 2^B e^{−λ_j fᵢ(b)} inside a window around the true count. Outside the window
+   λ_j F > T, and a smaller λ covers the counts there: e^{−λ_j F} ≤ e^{−(λ_j − λ_i)F} e^{−λ_i F}.
+3. Compute the exact normaliser of each node by multiplying integer polynomials, and draw a node and then a
+   composition b with integers only.
+4. Keep b with probability φ̃(b)/E(b), where φ̃ is the 53-bit value of φ at b and E(b) is an exact integer.
 
 The output has exactly the distribution φ̃(b)/Σφ̃: rounding in steps 1 and 2 changes the number of attempts
 only. Proof: ``proofs/envelope.md``.
@@ -74,8 +74,10 @@ class _Node:
 def needs_narrow_windows(
     n: int, k: int, prior_total: float, rates: tuple[float, float], nearest: float
 ) -> bool:
-    """Return whether only narrow windows bound the work whatever the counts are; refuse if even narrow ones
-    are too wide. Public numbers alone decide: ``rates`` and ``nearest`` are bounds for every dataset.
+    """Return whether narrow windows are needed to bound the work for every dataset.
+
+    Raise an error if even narrow windows are too wide. Only public numbers decide: ``rates`` and ``nearest``
+    are bounds that hold for every dataset.
     """
     log_candidates = math.log(number_of_compositions(n, k))
     steepest = min(max(log_candidates, rates[0]), rates[1])  # where narrow windows are widest
@@ -99,8 +101,10 @@ def _is_bounded(n: int, k: int, total: float, gaps: FloatArray) -> bool:
 
 
 def largest_windows(n: int, k: int, total: float, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound how many counts lie within a gap on one side of a count, and for all levels together, over all
-    datasets of n records: ``proofs/envelope.md``, 5. ``total`` is n plus the sum of the prior.
+    """Bound the number of counts within each gap: on one side of a count, and for all levels together.
+
+    The bounds hold for all datasets of n records (``proofs/envelope.md``, 5). ``total`` is n plus the sum of
+    the prior.
     """
     gaps = gaps * (1 + 1e-9)
     widest = np.minimum(n, 2 * gaps + np.sqrt(4 * gaps**2 + 8 * gaps * total)) + 2
@@ -109,15 +113,20 @@ def largest_windows(n: int, k: int, total: float, gaps: FloatArray) -> tuple[Flo
 
 
 def _reach(rate: float, log_candidates: float) -> float:
-    """The gap at which log φ is −min(rate, log_candidates) + 4: beyond it λ = 0 covers φ at e⁴ times a lower
-    bound on Σφ, which is max(1, candidates·e^{−rate})."""
+    """Return the gap at which log φ equals 4 − min(rate, log_candidates).
+
+    Beyond it, the node λ = 0 covers φ with a total weight of e⁴ times a lower bound on Σφ. That bound is
+    max(1, candidates·e^{−rate}).
+    """
     distance = max(0.0, (min(rate, log_candidates) - _GIVEN_UP) / rate)
     return -math.log1p(-(distance**2))
 
 
 def _cuts(nodes: FloatArray, k: int) -> FloatArray:
-    """Return the values of λ·gap at which windows end: half the λ, which covers the rest, has 2^{(k−1)/2}
-    times the mass."""
+    """Return, for each node λ, the value of λ·gap at which its window ends.
+
+    The node at λ/2, whose mass is 2^{(k−1)/2} times as large, covers the rest.
+    """
     return np.where(nodes < 2, 2 * _COVER, 2 * max(_COVER, 7 + 0.35 * k))
 
 
@@ -222,11 +231,11 @@ class Envelope:
                 return b
 
     def _envelope_at(self, b: Sequence[int]) -> int:
-        """The envelope at b, an exact integer."""
+        """Return the envelope at b, an exact integer."""
         return sum(factor * node.weight(b) for factor, node in zip(self._scale[0], self._nodes, strict=True))
 
     def simulate(self, size: int, rng: np.random.Generator) -> IntArray:
-        """``size`` compositions by floats from a seeded generator, shape (size, k). Not private."""
+        """Return compositions drawn in floating point, shape (size, k); these draws are not private."""
         weight = np.array([float(mass / sum(self._masses)) for mass in self._masses])
         parts: list[IntArray] = []
         missing = size
@@ -274,7 +283,7 @@ class _Side:
         return float(self._gap(self._index, np.array([float(count)]))[0])
 
     def within(self, reach: float) -> tuple[int, FloatArray]:
-        """The first count whose gap is at most ``reach``, and the gaps from there to the last such count."""
+        """Return the first count whose gap is at most ``reach``, and the gaps from there to the last one."""
         lengths = []
         for side, direction in enumerate((-1, 1)):
             gaps, limit = self._out[side], self._limits[side] + 1
@@ -291,9 +300,10 @@ class _Side:
 
 
 def _log_density(rate: float, node: FloatArray) -> FloatArray:
-    """log of the mixing weight of e^{−λF} in φ, per unit of λ ≥ 1, by Debye's expansion of K_{λ−½}(rate).
+    """Return the log of the mixing weight of e^{−λF} in φ per unit of λ ≥ 1, by Debye's expansion of K.
 
-    That is ½ ln(2t/π) + λ ln(t/2) − lnΓ(λ+1) + ln K_{λ−½}(t), arranged such that nothing cancels for large λ.
+    With t = ``rate``, the result is ½ ln(2t/π) + λ ln(t/2) − lnΓ(λ+1) + ln K_{λ−½}(t), arranged so that
+    nothing cancels for large λ.
     """
     order = node - 0.5
     z = rate / order
@@ -306,7 +316,7 @@ def _log_density(rate: float, node: FloatArray) -> FloatArray:
 
 
 def _node_positions(last: float, k: int) -> FloatArray:
-    """The nodes: λ = 0, whole numbers, then a geometric series up to ``last``."""
+    """Return the nodes λ: 0, whole numbers, then a geometric series up to ``last``."""
     spacing = 1 + 1.6 / math.sqrt(k)
     whole = np.arange(1, math.ceil(1 / (spacing - 1)) + 1, dtype=np.float64)  # φ mixes whole λ only
     steps = np.arange(1, math.log(max(2.0, last) / whole[-1]) / math.log(spacing) + 1)
@@ -316,8 +326,9 @@ def _node_positions(last: float, k: int) -> FloatArray:
 def _dominating_mixture(
     rate: float, nearest: float, last: float, k: int, log_candidates: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nodes λ and log-factors with Σ_j q_j e^{−λ_j F} ≥ (1 + margin) φ(F) at F = 0 and all F ≥
-    nearest.
+    """Return nodes λ_j and the logarithms of factors q_j whose mixture of exponentials exceeds φ.
+
+    That is, Σ_j q_j e^{−λ_j F} ≥ (1 + margin) φ(F) at F = 0 and at all F ≥ ``nearest``.
 
     The factors start as a trapezoidal rule for the mixture that φ is, and are raised where the mesh finds
     the sum too small. On a mesh cell log E is above its tangent and log φ below its chord, both being convex.

@@ -226,7 +226,8 @@ class MBeta(ScoredMechanism):
 
     Notes
     -----
-    P(x'|x) ∝ exp(−b·H/(2·S_β)), β = ln(1 + b / (2 ln(2(n+1)/δ))).
+    The mechanism draws x' with P(x'|x) ∝ exp(−b·H/(2·S_β)), where H is the Hellinger distance,
+    S_β is the β-smooth sensitivity at x, and β = ln(1 + b / (2 ln(2(n+1)/δ))).
 
     Examples
     --------

@@ -40,8 +40,9 @@ def log_w(t: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    From 12 on by the asymptotic series −1/(8t) + 1/(192t³) − …, which encloses the value; below by the
-    recurrence log w(t) = log w(t+1) + ½ ln(1 − 1/(2t+1)²). All terms of that sum have the same sign.
+    For t ≥ 12 the value comes from the asymptotic series −1/(8t) + 1/(192t³) − …, which encloses
+    it. Below 12 it comes from the recurrence log w(t) = log w(t+1) + ½ ln(1 − 1/(2t+1)²). All terms of that
+    sum have the same sign.
 
     Examples
     --------
@@ -74,9 +75,9 @@ def step_distance(t: npt.ArrayLike, s: npt.ArrayLike) -> FloatArray:
     Parameters
     ----------
     t
-        aᵢ − 1 of the level that the record leaves.
+        The posterior parameter aᵢ of the level that the record leaves, minus 1.
     s
-        aⱼ of the level that it joins.
+        The posterior parameter aⱼ of the level that it joins.
 
     Returns
     -------
@@ -104,8 +105,8 @@ def local_sensitivity(counts: Iterable[Any], prior: float | Sequence[float]) -> 
     Returns
     -------
     float
-        LS(c) = max over i with cᵢ ≥ 1 and j ≠ i of √(1 − w(aᵢ−1)w(aⱼ)). It depends on the data: scaling noise
-        by it is not private.
+        LS(c), which is the largest √(1 − w(aᵢ−1)w(aⱼ)) over i with cᵢ ≥ 1 and j ≠ i, where a = α + c. It
+        depends on the data, so noise scaled by it is not private.
 
     Examples
     --------
@@ -126,8 +127,8 @@ def global_sensitivity(n: int, prior: Sequence[float], sensitivity: str = "tight
     prior
         Parameters α of the Dirichlet prior, one for each level.
     sensitivity
-        ``tight`` is exact for (n, α). ``paper`` is √(1 − π/4), the constant of the papers, a bound while
-        every αᵢ ≥ 1.
+        ``tight`` gives the exact value for n and α. ``paper`` gives √(1 − π/4), the constant of the papers,
+        which is a bound if every αᵢ ≥ 1.
 
     Returns
     -------
@@ -178,9 +179,10 @@ def smooth_sensitivity(
     prior
         Parameters α of the Dirichlet prior, one for each level or one for all.
     gamma
-        γ of S_γ(c) = max over datasets c' of 1/(1/LS(c') + γd), d = ‖c−c'‖₁/2.
+        The smoothness γ in S_γ(c), the largest 1/(1/LS(c') + γd) over all datasets c', where d = ‖c−c'‖₁/2.
     beta
-        β of S_β(c) = max over datasets c' of LS(c')e^{−βd}. Give exactly one of γ and β.
+        The smoothness β in S_β(c), the largest LS(c')e^{−βd} over all datasets c'. Give exactly one of γ and
+        β.
 
     Returns
     -------
@@ -215,11 +217,11 @@ def smooth_sensitivity(
 
 
 def _extremes(c: tuple[int, ...], alpha: tuple[float, ...]) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield the log affinity of steps, and the records moved to make each possible, at every smooth optimum.
+    """Yield, for every possible optimum, log affinities of steps and the numbers of records moved before.
 
     1/√(1−w(t)w(s)) is concave in the records moved, so it is best to move none (the local sensitivity, first
     here), to empty i and then step between i and the smallest other category, or to empty two categories and
-    then step between them. Of two categories one cannot be emptied without filling the other.
+    then step between them. If there are only two categories, one cannot be emptied without filling the other.
     """
     prior, count = np.array(alpha), _floats(c)
     one_less = _floats(max(m - 1, 0) for m in c)
@@ -237,7 +239,7 @@ def _extremes(c: tuple[int, ...], alpha: tuple[float, ...]) -> Iterator[tuple[Fl
 
 
 def _smallest_other(values: FloatArray) -> FloatArray:
-    """Return min over j ≠ i of valuesⱼ, for each i."""
+    """Return, for each i, the smallest of ``values[j]`` over all j ≠ i."""
     first, second = np.argpartition(values, 1)[:2]
     result = np.full_like(values, values[first])
     result[first] = values[second]

@@ -25,7 +25,7 @@ from discreet.posterior_sampling.family import Family, Natural, Pair, PosteriorC
 
 @dataclass(frozen=True)
 class SoftCategories(DividedFamily):
-    """A record was a point of the simplex, shares of each of ``dimension`` levels; Dirichlet prior."""
+    """Records that were points of the simplex, the shares of ``dimension`` levels, with a Dirichlet prior."""
 
     name: ClassVar[str] = "soft-categories"
     whole: ClassVar[bool] = False
@@ -164,5 +164,5 @@ class UnknownCurve(PosteriorCurve):
 
 
 def not_made(family: Family) -> InvalidInputError:
-    """Return the error for a new request to such a family."""
+    """Return the error to raise when someone makes a new request with a withdrawn family."""
     return InvalidInputError(f"family {family.name!r} is no longer offered; only its documents are read")

@@ -77,7 +77,7 @@ class ShareFamily(ProfiledFamily):
 
     The log-partition is C = ΣlnΓ(aᵢ) − lnΓ(Σa).
 
-    One record adds ``items`` to a in all; moving it from one level to another is a step of r·``items``.
+    One record adds ``items`` to the sum of a; moving it from one level to another is a step of r·``items``.
     """
 
     parameter: ClassVar[str] = "share"
@@ -218,7 +218,7 @@ class ShareFamily(ProfiledFamily):
     def draw(self, eta: Natural, grid: Fraction, source: Source) -> tuple[Fraction, ...]:
         """Draw shares exactly by stick-breaking.
 
-        θᵢ/(θᵢ + … + θ_k) is Beta(aᵢ, aᵢ₊₁ + … + a_k); each is rounded by itself.
+        Each ratio θᵢ/(θᵢ + … + θ_k) has the distribution Beta(aᵢ, aᵢ₊₁ + … + a_k), and is rounded separately.
 
         Parameters
         ----------
@@ -408,7 +408,7 @@ class ShareFamily(ProfiledFamily):
         Returns
         -------
         Ball
-            Not finite where it cannot be decided.
+            An enclosure of the probability; it is not finite where none can be computed.
         """
         rest = 1 / (1 + end.exp())  # T = logit(u), u = θᵢ/(θᵢ+θⱼ)
         return rest.beta_lower(ball(eta[1]), ball(eta[0]), regularized=1)
@@ -434,7 +434,9 @@ class ShareFamily(ProfiledFamily):
 def shares_given(prior: tuple[float, ...], n: int, r: float, m: float, draws: FloatArray) -> NoiseAware:
     """Return the distribution of shares given draws of them.
 
-    π(counts | y) is a product over the levels: Γ(α+x)/x! · Π_j y_j^{r·x} / Γ(α/m + r·x).
+    The posterior π(counts | y) is a product over the levels. A level with prior parameter α, x records and
+    the published shares y_j, one for each draw j, contributes the factor Γ(α+x)/x! · Π_j y_j^{r·x} / Γ(α/m +
+    r·x).
 
     Parameters
     ----------
@@ -484,7 +486,7 @@ def _both_orders(first: Fraction, second: Fraction, r: Fraction) -> list[Pair]:
 
 
 def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: FloatArray) -> FloatArray:
-    """Return divergences of Beta(a + r, b) from Beta(a, b + r), of shape (values of ε, pairs (a, b))."""
+    """Return hockey-stick divergences of Beta(a + r, b) from Beta(a, b + r); ε in rows, (a, b) in columns."""
     z = (epsilons[:, None] + log_gamma_step(a, r) - log_gamma_step(b, r)) / r
     largest = float(max(a.max(), b.max())) + r
     return in_floats(upper_tail(a + r, b, z), upper_tail(a, b + r, z), epsilons[:, None], largest)
@@ -493,7 +495,8 @@ def _float_hockey_sticks(a: FloatArray, b: FloatArray, r: float, epsilons: Float
 def upper_tail(a: FloatArray, b: FloatArray, z: FloatArray) -> FloatArray:
     """Return P(u > 1/(1 + e^{−z})) for u ~ Beta(a, b), also where that bound rounds to 0 or 1.
 
-    Near 0, I_x(a, b) = x^a/(a B(a, b))·(1 + O(x)), which for a small a is far from 0 however small x is.
+    Near x = 0 the incomplete Beta function I_x(a, b) equals x^a/(a B(a, b))·(1 + O(x)), which for a small
+    ``a`` is not close to 0 even if x is tiny.
 
     Parameters
     ----------
@@ -557,7 +560,7 @@ def beta_cell(a: Fraction, b: Fraction, grid: Fraction, source: Source) -> Fract
 
 @dataclass(frozen=True)
 class OneShare(ShareFamily):
-    """Two levels: θ is the share of the first, with a Beta(a, b) prior."""
+    """A family with two levels, where θ is the share of the first and has a Beta(a, b) prior."""
 
     def prior(self, parameters: Any) -> Beta:
         """Return the prior, after checking its parameters.
@@ -944,11 +947,12 @@ class MultinomialFamily(DividedFamily):
 
 @dataclass(frozen=True)
 class _Failures(OneShare, NumberFamily):
-    """Failures before a known number of successes of probability θ, clipped to declared bounds; Beta prior.
+    """Failures before a known number of successes, clipped to declared bounds, with a Beta prior.
 
-    A record x adds (successes, x) to (a, b), so neighbours are Beta(A, B) and Beta(A, B + t), whose densities
-    have the ratio w^t, w = 1 − θ. The larger B is, the less dispersed is −ln w, so the divergences decrease
-    with B; they grow with t. The worst pair has all other records at the lower bound.
+    The success probability θ has the prior Beta(a, b), and a record x adds (successes, x) to (a, b). So
+    neighbours are Beta(A, B) and Beta(A, B + t), whose densities have a ratio proportional to w^t with w = 1
+    − θ. The larger B is, the less dispersed −ln w is, so the divergences decrease with B; they grow with t.
+    The worst pair has all other records at the lower bound.
     """
 
     bounds: tuple[float, float]
@@ -964,7 +968,7 @@ class _Failures(OneShare, NumberFamily):
         return getattr(self, "successes", 1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
-        """Return the number of successes, and that of failures.
+        """Return the numbers of successes and of failures.
 
         Parameters
         ----------
@@ -1008,7 +1012,7 @@ class _Failures(OneShare, NumberFamily):
         Returns
         -------
         Ball
-            Not finite where it cannot be decided.
+            An enclosure of the probability; it is not finite where none can be computed.
         """
         if not end < 0:  # T = ln w, w = 1 − θ < 1
             return ball(0) if above and end >= 0 else end / ball(0)

@@ -65,10 +65,9 @@ def _exact(family: DefinedFamily, eta: Natural) -> LogConcave:
 
 @dataclass(frozen=True)
 class DefinedFamily(NumberFamily):
-    """A one-parameter exponential family from its formulas, built by :meth:`Family.define`.
+    """A one-parameter exponential family given by formulas; it is built by :meth:`Family.define`.
 
-    The prior is (mean of S, strength); the strength is the number of records that the prior weighs as much
-    as.
+    The prior is a pair (mean of S, strength), and weighs as much as ``strength`` records.
 
     Parameters
     ----------
@@ -227,7 +226,7 @@ class DefinedFamily(NumberFamily):
         return arb(log_mass, 1e-13 * (1 + abs(log_mass)))
 
     def exponent(self, eta: Natural, theta: Ball) -> tuple[Ball, Ball] | None:
-        """Return χθ − νA(θ) and its derivative.
+        """Return the exponent χθ − νA(θ), where (χ, ν) is ``eta``, and its derivative with respect to θ.
 
         Parameters
         ----------
@@ -489,7 +488,7 @@ class DefinedFamily(NumberFamily):
 
 @dataclass(frozen=True)
 class BoundedCurve(PosteriorCurve):
-    """An upper bound on the largest D_λ, for families without a theorem about the worst pair."""
+    """An upper bound on the Rényi divergences of neighbours, where no theorem identifies the worst pair."""
 
     family: DefinedFamily
 
@@ -510,7 +509,7 @@ class BoundedCurve(PosteriorCurve):
 
 @lru_cache(maxsize=256)
 def _variances(family: DefinedFamily, eta: Natural, n: int, r: Fraction) -> Callable[..., FloatArray]:
-    """Return a function of two χ that bounds the variance of θ at all χ between them."""
+    """Return a function of two values of χ that bounds the variance of θ for all χ between them."""
     low, high = (float(eta[0]) + float(r) * n * end for end in family.bounds)
     nu, move = float(eta[1]) + float(r) * n, float(r) * (family.bounds[1] - family.bounds[0])
     first, last = (nu * end for end in family.means or family.bounds)

@@ -38,12 +38,14 @@ from discreet.privacy.curves import Curve, Gaussian
 
 @dataclass(frozen=True)
 class _MeanFamily(Family):
-    """Normal means with known variance; η = (h, τ) are precision·mean of each axis, and the precision.
+    """Normal means with known variance, and natural parameters η = (h, τ).
+
+    Here τ is the precision, and h is the precision times the mean, on each of the d axes.
 
     The log-partition is C = Σhᵢ²/2τ − (d/2)·ln τ. A record x adds (x/σ², 1/σ²), so neighbours have equal
-    precisions τ and means at a distance of at most r·w/(σ²τ), w the largest distance between two records.
-    One draw is therefore μ-GDP, exactly, with μ² = r²w²/(σ⁴τ), and some pair of records attains it whatever
-    the others are.
+    precisions τ and means at a distance of at most r·w/(σ²τ), where w is the largest distance between two
+    records. One draw is therefore μ-GDP, exactly, with μ² = r²w²/(σ⁴τ), and some pair of records attains it
+    whatever the others are.
     """
 
     sigma: float
@@ -77,7 +79,7 @@ class _MeanFamily(Family):
         return 1 / Fraction(self.sigma) ** 2
 
     def natural(self, distribution: Any) -> Natural:
-        """Return (precision·mean of each axis …, precision), exactly.
+        """Return the natural parameters exactly: precision times mean for each axis, then the precision.
 
         Parameters
         ----------
@@ -217,7 +219,7 @@ class _MeanFamily(Family):
     def given_draws(self, prior: Any, n: int, r: float, m: float, draws: FloatArray) -> Any:
         """Return the conjugate posterior of each axis given the draws.
 
-        On each axis the mean of the draws is normal around a + b·θ.
+        On each axis, the mean of the draws is normally distributed around a linear function of θ.
 
         Parameters
         ----------
@@ -341,7 +343,7 @@ class GaussianMean(NumberFamily, _MeanFamily):
 class GaussianVector(_MeanFamily):
     """The mean of vectors with known standard deviation on every axis, clipped to a norm.
 
-    The prior is (mean of each axis, one standard deviation), such as ((0, 0), 1).
+    The prior is a pair of the means of the axes and one standard deviation for all, such as ((0, 0), 1).
 
     Parameters
     ----------
@@ -554,20 +556,21 @@ def sum_in_ball(rows: FloatArray, radius: float) -> tuple[tuple[Fraction, ...], 
 
 @dataclass(frozen=True)
 class NormalFamily(NumberFamily):
-    """Mean and standard deviation of numbers that are clipped to declared bounds: normal-inverse-gamma.
+    """Mean and standard deviation of numbers clipped to declared bounds; normal-inverse-gamma prior.
 
     The prior is (mean c, strength κ, shape a, rate b): τ = 1/σ² ~ Gamma(a, b) and μ | τ ~ N(c, 1/(κτ)). The
     prior mean weighs as much as κ records, and the prior variance is about b/a. The statistic is (Σx, Σx²).
-    Coordinates η = (κ, κc, b + κc²/2, a), to which a record x adds (1, x, x²/2, ½), and C = lnΓ(a) − a·ln b −
-    ½·ln κ. Neighbours have the same κ and a, so D_λ depends on the two b and on the difference g of their
-    second coordinates κc alone:
+    The natural parameters are η = (κ, κc, b + κc²/2, a), to which a record x adds (1, x, x²/2, ½), and the
+    log-partition is C = lnΓ(a) − a·ln b − ½·ln κ. Neighbours have the same κ and a, so D_λ depends on the two
+    b and on the difference g of their second coordinates κc alone:
 
         D_λ = a/(λ−1)·[λ ln b_P − ln b_L − (λ−1) ln b_Q],   b_L = λ b_P − (λ−1) b_Q − λ(λ−1) g²/2κ.
 
     It grows with g², falls when both b grow by the same amount, grows with b_Q ≥ b_P, and is quasi-convex in
-    b_P. So with b between b₀ (the prior's) and b₁ (one record as far from all the rest as the bounds allow)
-    and g ≤ r·width it is largest at one of three corners. If the prior mean is an end of the bounds, they are
-    attained; otherwise they are upper bounds. δ(ε) follows from the Rényi curve.
+    b_P. Let b₀ be the prior's b, and b₁ the value of b if one record is as far from all the rest as the
+    bounds allow. For b between b₀ and b₁ and g ≤ r·width, D_λ is largest at one of three corners. If the
+    prior mean is an end of the bounds, they are attained; otherwise they are upper bounds. δ(ε) follows from
+    the Rényi curve.
     """
 
     bounds: tuple[float, float]

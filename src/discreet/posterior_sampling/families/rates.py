@@ -25,7 +25,7 @@ from discreet.posterior_sampling.family import Natural, NumberFamily, ProfiledFa
 
 @dataclass(frozen=True)
 class _GammaFamily(ProfiledFamily, NumberFamily):
-    """Gamma posteriors: η = (shape, rate), with log-partition C = lnΓ(shape) − shape·ln(rate)."""
+    """Gamma posteriors with natural parameters (shape, rate) and C = lnΓ(shape) − shape·ln(rate)."""
 
     bounds: tuple[float, float]
     nearby: float | None = field(default=None, init=False)
@@ -170,11 +170,12 @@ class _GammaFamily(ProfiledFamily, NumberFamily):
 
 @dataclass(frozen=True)
 class Poisson(_GammaFamily):
-    """Counts with rate θ, clipped to declared whole bounds; Gamma(shape, rate) prior.
+    """Counts with rate θ, clipped to declared whole-number bounds, with a Gamma(shape, rate) prior.
 
-    A record x adds (x, 1) to (shape, rate), so neighbours have equal rates and shapes s, s + t. The
-    divergences do not depend on the rate, grow with t (monotone likelihood ratio θ^t) and fall with s (add an
-    independent Gamma to both): the worst pair has all other counts at the lower bound.
+    A record x adds (x, 1) to (shape, rate), so neighbours have equal rates, and shapes s and s + t. The
+    divergences do not depend on the rate. They grow with t, because the likelihood ratio is monotone in θ^t,
+    and fall with s, because adding the same independent Gamma variable to both can only make them more alike.
+    So the worst pair has all other counts at the lower bound.
     """
 
     name: ClassVar[str] = "poisson"
@@ -241,7 +242,7 @@ class Poisson(_GammaFamily):
         Returns
         -------
         Ball
-            Not finite where it cannot be decided.
+            An enclosure of the probability; it is not finite where none can be computed.
         """
         upper = (end.exp() * ball(eta[1])).gamma_upper(ball(eta[0]), regularized=1)  # T = ln θ
         return upper if above else 1 - upper
@@ -249,7 +250,8 @@ class Poisson(_GammaFamily):
     def float_tail(self, eta: Natural, end: FloatArray, above: bool) -> FloatArray:
         """Return the probability that ln θ lies above, or below, each bound, in floating point.
 
-        For a tiny x the lower tail is x^shape/Γ(shape + 1)·(1 + O(x)), which is not small if shape is small.
+        The lower tail of a Gamma(shape, 1) variable at a tiny x is x^shape/Γ(shape + 1)·(1 + O(x)), which is
+        not small if ``shape`` is small.
 
         Parameters
         ----------
@@ -309,11 +311,11 @@ class Poisson(_GammaFamily):
 
 @dataclass(frozen=True)
 class Exponential(_GammaFamily):
-    """Waiting times with rate θ, clipped to declared bounds; Gamma(shape, rate) prior.
+    """Waiting times with rate θ, clipped to declared bounds, with a Gamma(shape, rate) prior.
 
     A record x adds (``events``, x) to (shape, rate), so neighbours have equal shapes and rates β < β'. The
-    divergences depend on β'/β only and grow with it (monotone likelihood ratio e^{−θ(β'−β)}): the worst pair
-    has all other times at the lower bound.
+    divergences depend only on β'/β, and grow with it because the likelihood ratio e^{−θ(β'−β)} is monotone in
+    θ. So the worst pair has all other times at the lower bound.
     """
 
     name: ClassVar[str] = "exponential"
@@ -322,7 +324,7 @@ class Exponential(_GammaFamily):
 
     @property
     def events(self) -> Fraction:
-        """The number of events, of rate θ, during the waiting time that is one record."""
+        """The number of events of rate θ that occur in the waiting time recorded as one record."""
         return Fraction(1)
 
     def contribution(self, statistic: Any, n: int) -> Natural:
@@ -385,7 +387,7 @@ class Exponential(_GammaFamily):
         Returns
         -------
         Ball
-            Not finite where it cannot be decided.
+            An enclosure of the probability; it is not finite where none can be computed.
         """
         if above and not end < 0:  # T = −θ
             return ball(0) if end >= 0 else end / end
