@@ -53,7 +53,7 @@ class Labels:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Labels:
-        """Return the labels of declared columns; of a schema or of its document."""
+        """Return the labels of the columns that a schema, or its document, declares."""
         parts = {
             name: column if isinstance(column, Mapping) else getattr(column, "__dict__", {})
             for name, column in columns.items()
@@ -432,7 +432,7 @@ class Estimates(ABC):
         return self.screen_of(rows, level) if rows else None
 
     def screen_of(self, rows: Sequence[Row], level: float) -> Table:
-        """Return the table of the first of these rows, with the number of the rows that are left out."""
+        """Return a table of the first rows, which says how many rows are left out."""
         shown = rows[:MAX_PRINTED_ROWS]
         columns = columns_of(shown, level) | self.more_columns(shown, level)
         body = zip((row.name for row in shown), *columns.values(), strict=True)
@@ -485,8 +485,9 @@ class Estimates(ABC):
 
 
 class Answer(Charged, Estimates):
-    """The base of all answers, which may be published, with their guarantee; subclasses are frozen
-    dataclasses.
+    """The base of all answers, which carry their guarantee and may be published.
+
+    Subclasses are frozen dataclasses.
 
     A subclass names its ``format``, reads the content of its document (``from_content``), and describes
     itself. Another package registers its own with ``@DOCUMENTS.register``.

@@ -71,7 +71,7 @@ class Row:
 def rows_of(
     names: Iterable[Any], *columns: Any, share: bool = False, count: Any = None, noise: Any = None
 ) -> list[Row]:
-    """Return a row for each name, of columns of numbers: mean, sd, low and high.
+    """Return a row for each name, from columns of numbers: mean, standard deviation, low and high.
 
     Examples
     --------
@@ -87,7 +87,10 @@ def rows_of(
 
 
 def decimals(rows: Sequence[Row], factor: float = 1.0, least: int = 0, most: int = 12) -> int:
-    """Return the decimals that show two digits of the narrowest interval's width, times ``factor``."""
+    """Return the number of decimals that shows two significant digits of the narrowest interval's width.
+
+    The width is multiplied by ``factor`` first; the result is between ``least`` and ``most``.
+    """
     widths = [row.high - row.low for row in rows if row.high is not None and row.low is not None]
     width = factor * min((width for width in widths if width > 0), default=1e-6)
     return min(most, max(least, math.ceil(-math.log10(max(width, 1e-12))) + 1))
@@ -100,7 +103,7 @@ def written(*values: float | None, digits: int) -> str:
 
 
 def with_interval(middle: float, low: float, high: float) -> str:
-    """Return a number and its interval as text, with two digits of the width between its finite ends."""
+    """Return a number and its interval as text, with two significant digits of the interval's width."""
     ends = [value for value in (low, middle, high) if math.isfinite(value)]
     ends = ends if len(ends) > 1 else [*ends, 0.0]
     digits = decimals([Row("", middle, None, min(ends), max(ends))])
@@ -108,7 +111,7 @@ def with_interval(middle: float, low: float, high: float) -> str:
 
 
 def number_text(value: float, digits: int) -> str:
-    """Return a number with these decimals and, where it is negative, a minus sign instead of a hyphen."""
+    """Return a number as text with ``digits`` decimals; a negative one has a minus sign, not a hyphen."""
     text = f"{value:.4g}" if abs(value) >= 1e9 or digits >= 12 else f"{value:,.{digits}f}"
     text = text.replace("inf", "∞")
     return text.replace("-", "−", 1) if text.startswith("-") else text
@@ -244,8 +247,10 @@ def groups_table(
 
 
 def beside(heading: str, rows: Sequence[Row], groups: Sequence[Any], caption: str) -> Table:
-    """Return a table with estimates and intervals in a column for each group; ``rows`` are group after
-    group."""
+    """Return a table of estimates and intervals with a column for each group.
+
+    ``rows`` holds all values of the first group, then all values of the second, and so on.
+    """
     factor = 100 if all(row.share for row in rows) else 1
     digits = decimals(rows, factor, 1 if factor > 1 else 0)
     body: dict[str, list[str]] = {}

@@ -305,7 +305,7 @@ def independence(counts: FloatArray, prior: FloatArray, shape: tuple[int, int]) 
 
     P(z | independent)/P(z | dependent) = E[P(x | independent)/P(x | dependent) | z, dependent]. Under
     dependence the cells have the given Dirichlet prior; under independence the row and column shares have
-    Dirichlet priors whose parameters are its row and column sums.
+    Dirichlet priors, whose parameters are the row and column sums of ``prior``.
     """
     x, alpha = counts.reshape(-1, *shape), prior.reshape(shape)
 

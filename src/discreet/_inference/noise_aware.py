@@ -121,7 +121,7 @@ class Respondents:
 
 
 def _over(strength: LogUniform, distribution: GivenTotal | Respondents) -> list[tuple[float, GivenTotal]]:
-    """Return pairs of a weight and a distribution of true counts, over the parameter of a symmetric prior."""
+    """Return pairs (weight, distribution of the true counts), one for each value of the prior parameter."""
 
     @cache
     def _distribution_at(at: float) -> GivenTotal | Respondents:

@@ -185,7 +185,7 @@ class PolyaTree:
         steps = STEPS, END_STEPS if fades else STEPS, _TOP_PROBABILITIES[None]
 
         def _build(low: int, high: int) -> tuple[int, Message]:
-            """Return the position in ``splits`` (−1 − i for a single cell i) and message of some cells."""
+            """Return the position of some cells in ``splits`` (−1 − i for one cell i), and their message."""
             if high - low == 1:
                 return -1 - low, cells[low].trim()
             middle = (low + high) // 2

@@ -60,7 +60,9 @@ class Published(Bridged):
         )
 
     def likelihood(self, model: Model | None = None) -> Likelihood:
-        """Return log P(values | parameters): of shares where the total is public, of rates where it is not.
+        """Return the likelihood log P(values | parameters).
+
+        The parameters are shares if the total is public, and rates if it is not.
 
         Parameters
         ----------

@@ -250,7 +250,7 @@ class BinnedDistribution:
     def _pair(
         self, values: FloatArray, points: FloatArray, inverse: bool, rng: np.random.Generator
     ) -> FloatArray:
-        """Make draws of quantiles (``inverse``) or of cumulative shares joint; here they already are."""
+        """Return joint draws of quantiles (``inverse``) or of cumulative shares; these are joint already."""
         return values
 
     def quantiles(self, probs: npt.ArrayLike) -> Quantiles:

@@ -359,7 +359,7 @@ class SumOfCells:
     def small_sums_of_others(self, number: int) -> FloatArray:
         """Return, for each cell of one row, P(sum of all other cells = j), shape (width, number).
 
-        j = 0, …, number − 1, and only one copy of the cell is left out.
+        Here j runs from 0 to ``number`` − 1, and only one copy of the cell is left out.
         """
         mean = self.around + self.by_row(self.sums.offset)
         period = int(self.period(np.abs(mean) + number)[0])

@@ -75,7 +75,7 @@ class CountDistribution(ABC):
 
     @property
     def singularity(self) -> tuple[FloatArray, FloatArray] | None:
-        """(a, log q) if P(x) ∝ Γ(a+x)/x!·qˣ, otherwise None.
+        """The pair (a, log q) if P(x) ∝ Γ(a+x)/x!·qˣ, otherwise None.
 
         Such a log P has a singularity just below 0, which wide panels would not resolve.
         """
@@ -148,7 +148,7 @@ class BinomialDistribution(CountDistribution):
 
 @dataclass(frozen=True)
 class RisingDistribution(CountDistribution):
-    """The weight e^c·Γ(a+x)/(Γ(a)x!)·qˣ on 0, …, limit.
+    """The weights e^c·Γ(a+x)/(Γ(a)x!)·qˣ of the counts x = 0, …, ``limit``.
 
     q may be 1 or more where the noise keeps the sum over x finite. Such cells given their total are
     Dirichlet-multinomial; the negative binomial is the normalised case.

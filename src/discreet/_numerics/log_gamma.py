@@ -14,7 +14,10 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def _log_one_minus_square(a: FloatArray, b: FloatArray, y: FloatArray) -> FloatArray:
-    """Return ln(1 − y²) = ln(ab/m²), m = (a+b)/2, y = (a−b)/2m: from y if it is small, else from a and b."""
+    """Return ln(1 − y²) = ln(ab/m²), computed from y if it is small, and otherwise from a and b.
+
+    Here m = (a+b)/2 and y = (a−b)/2m.
+    """
     far = np.abs(y) >= 0.5
     value = np.asarray(np.log1p(-np.where(far, 0.0, y * y)))
     middle = 0.5 * (a[far] + b[far])
@@ -39,7 +42,7 @@ def log_predictive(prior: Sequence[float], rows: IntArray) -> FloatArray:
 def reduced_log_gamma(start: float, u: FloatArray) -> FloatArray:
     """Return lnΓ(start + u) minus an affine function of u, without cancellation for large ``start``.
 
-    Callers only use g(u) in ½(g(u) + g(v)) − g((u+v)/2), where affine functions cancel.
+    Callers use the result g only in ½(g(u) + g(v)) − g((u+v)/2), where affine functions cancel.
     """
     centre = start + 0.5 * float(u[-1])
     y = (u - 0.5 * float(u[-1])) / centre

@@ -21,7 +21,7 @@ def largest_change(pairs: IntArray, values: FloatArray) -> float:
 
 
 def fits(k: int, candidates: int) -> bool:
-    """Return whether all triples (dataset, neighbour, outcome) can be enumerated for so many candidates."""
+    """Return whether all triples (dataset, neighbour, outcome) can be enumerated for k levels."""
     return candidates <= 5_001 if k == 2 else candidates**2 * k * (k - 1) <= MAX_TRIPLES
 
 

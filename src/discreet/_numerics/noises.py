@@ -213,9 +213,9 @@ class Laplace(_Kinked):
 
 
 class FloorLaplace(Laplace):
-    """⌊Y⌋ for Laplace noise Y of scale b: G or −1 − G with equal probability, G geometric.
+    """The floor ⌊Y⌋ of Laplace noise Y of scale b, which is G or −1 − G with equal probability.
 
-    P(G = g) = (1 − e^{−1/b})e^{−g/b}.
+    G is geometric, with P(G = g) = (1 − e^{−1/b})e^{−g/b}.
     """
 
     name: ClassVar[str] = "floor-laplace"
@@ -353,7 +353,9 @@ class RoundedGaussian(GaussianNoise):
 
 
 def log_chance_of_zero(rate: float, k: int) -> float:
-    """Return log P(Σv = 0) for k independent two-sided geometric v, P(v) ∝ q^|v|, q = e^{−2·rate}.
+    """Return log P(Σv = 0) for k independent two-sided geometric variables v.
+
+    Their distribution is P(v) ∝ q^|v| with q = e^{−2·rate}.
 
     By Fourier inversion, P = (1/π)∫₀^π (1 + s·sin²(θ/2))^{−k} dθ with s = 4q/(1−q)². The substitution tan φ =
     √(1+s)·tan(θ/2) gives T·(2/π)∫₀^{π/2} (cos²φ + T² sin²φ)^{k−1} dφ with T = (1−q)/(1+q) = tanh(rate). The

@@ -25,8 +25,10 @@ _MAX_DENSITIES, _MAX_ROWS = 8, 40  # beyond these a drawing keeps the intervals 
 
 
 class Frame(NamedTuple):
-    """A horizontal axis: its ticks, whether they are percentages, and where it begins, to the right of the
-    labels."""
+    """A horizontal axis: its ticks, whether they are percentages, and where it begins.
+
+    It begins to the right of the labels.
+    """
 
     ticks: tuple[float, ...]
     percent: bool

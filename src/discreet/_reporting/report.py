@@ -85,7 +85,7 @@ class Meaning:
     def suspicions(self) -> tuple[tuple[float, float], ...]:
         """Pairs of an attacker's probability before the release and the largest possible one after it.
 
-        Probabilities are rounded up: from 10 % on to whole percents, below to tenths.
+        Probabilities are rounded up: to whole percents if they are 10 % or more, and otherwise to tenths.
         """
         if self.factor is None:
             return ()

@@ -168,7 +168,7 @@ def _quoted(value: Any) -> str:
 
 
 def _at_least(value: Fraction) -> float:
-    """Return a double near a value whose printed decimal is not below that value."""
+    """Return a double close to ``value`` whose printed decimal is not below ``value``."""
     near = float(value)
     return near if Fraction(repr(near)) >= value else up(value)
 

@@ -105,8 +105,10 @@ class Sessions:
         self._ticket: bytes | None = None
 
     def ticket(self) -> str:
-        """A token that opens one session, because all users of the machine can see a browser's command
-        line."""
+        """A token that opens only one session.
+
+        One token must not open more, because all users of the machine can see a browser's command line.
+        """
         text = secrets.token_urlsafe(32)
         self._ticket = text.encode()
         return text
@@ -276,8 +278,10 @@ class _Limited:
         return message
 
     async def drain(self) -> None:
-        """Read and discard the rest, up to a limit: a browser shows our answer only when its upload has
-        ended."""
+        """Read and discard the rest of the body, up to a limit.
+
+        A browser shows our answer only when its upload has ended.
+        """
         while not self.done and self.seen <= 4 * self.limit + FORM_LIMIT:
             await self._next()
 

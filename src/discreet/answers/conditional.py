@@ -280,7 +280,7 @@ class ConditionalRelease(Answer):
 
     @property
     def plug_in(self) -> dict[Any, Any]:
-        """The posterior of each group if released counts were exact: too narrow, for comparison only."""
+        """The posterior of each group with released counts taken as exact; it is too narrow."""
         prior = dirichlet(self._first.prior)
         return {
             group: prior if release is None else release.plug_in
@@ -322,7 +322,7 @@ class ConditionalRelease(Answer):
         )
 
     def _rows_without_noise(self, level: float) -> list[Row]:
-        """Return the rows for displays, those of some groups from the plug-in posterior."""
+        """Return the rows for displays; those of some groups come from the plug-in posterior."""
         return self._name(
             [
                 self._prior_rows(level) if release is None else release.shown_rows(level)

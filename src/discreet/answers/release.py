@@ -331,7 +331,7 @@ class Release(Bridged, Answer):
         )
 
     def _figure(self, rows: Sequence[Row], level: float) -> Figure:
-        """Return the densities as a figure; if the noise cannot be accounted for, as if there were none."""
+        """Return the densities as a figure; they ignore the noise if it cannot be accounted for."""
         posterior = self.posterior_or_none()
         if self.axes is not None and len(self.axes) == 2 and posterior is not None:
             return self._figure_within(level)
@@ -533,7 +533,7 @@ class Release(Bridged, Answer):
         return BinnedDistribution(bins, np.delete(values, others), apart=values[others].tolist(), **known)
 
     def noisy_cells(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the noisy counts of all cells, also that of records without a value, and public parameters.
+        """Return the noisy counts of all cells, including records without a value, and public parameters.
 
         Returns
         -------

@@ -243,7 +243,9 @@ class Design:
 
 
 def guarantee_of(noise: SumsNoise, design: Design, delta: Fraction = Fraction(0)) -> Guarantee:
-    """Return the guarantee of noise on weighted sums; with Gaussian noise a pair (ε, δ) only if δ is given.
+    """Return the guarantee of noise on weighted sums.
+
+    For Gaussian noise it states a pair (ε, δ) only if ``delta`` is above 0.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Quantiles of very many mixtures of Betas at once.
 
-Row r is the distribution Σ weight·Beta(a + j, s + σj) over parts and j = 0, 1, …: a share whose count is
-uncertain. σ = −1 where the total is known, 0 where the rest is. Neighbouring distribution functions differ by
-one term,
+Row r is the distribution Σ weight·Beta(a + j, s + σj), summed over parts and over j = 0, 1, …: the
+distribution of a share whose count is uncertain. Here σ = −1 if the total count is known, and σ = 0 if the
+count of the other levels is known. Neighbouring distribution functions differ by one term,
 
     I_x(a, s) − I_x(a + 1, s + σ) = T(a, s) = Γ(a + s)/(Γ(a + 1)Γ(s))·x^a (1 − x)^{s + σ},
 
@@ -112,7 +112,7 @@ class _Terms:
         self.tail = np.cumsum(part.mass[:, ::-1], axis=1)[:, ::-1]
 
     def at(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Distribution function and density of each row, times the part's weight."""
+        """Return the distribution function and the density of each row, times the part's weight."""
         part = self.part
         x = np.tile(rows, len(self.x) // len(rows))
         up, down = np.log(x / self.x), np.log1p((self.x - x) / (1 - self.x))
@@ -129,7 +129,7 @@ class _Terms:
 
 
 def mean_and_deviation(parts: list[BetaPart]) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every row."""
+    """Return the mean and the standard deviation of every row."""
     first, second = (np.sum(m, axis=0) for m in zip(*(part.moments() for part in parts), strict=True))
     return first, np.sqrt(np.maximum(second - first**2, 0.0))
 
@@ -147,7 +147,7 @@ def spread_of_means(parts: list[BetaPart]) -> tuple[FloatArray]:
 
 
 def quantiles(parts: list[BetaPart], *probabilities: float) -> list[FloatArray]:
-    """The quantiles of every row, for each probability between 0 and 1."""
+    """Return the quantiles of every row, for each probability between 0 and 1."""
     mean, deviation = mean_and_deviation(parts)
     terms = [_Terms(part, np.clip(mean, _LOWEST, _HIGHEST)) for part in _stack(parts)]
     return [_quantile(terms, mean, deviation, probability) for probability in probabilities]

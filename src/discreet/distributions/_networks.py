@@ -21,7 +21,7 @@ Factor = tuple[tuple[str, ...], FloatArray]
 
 
 def layers(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Arrange the columns in layers, each after the last of its parents; a cycle is an error."""
+    """Arrange the columns in layers, each after the last of its parents; raise an error for a cycle."""
     result: list[list[str]] = []
     placed: set[str] = set()
     while len(placed) < len(parents):
@@ -82,9 +82,10 @@ class NetworkDraws:
     def joint(self, columns: Sequence[str], evidence: Mapping[str, IntArray]) -> FloatArray:
         """Return P(columns, evidence) for every draw, of shape (draws, levels of each column…).
 
-        ``evidence`` maps columns to the indices of their possible levels. Only these columns, the
-        requested ones and the ancestors of both matter; the others sum to 1 and are left out. Those that are
-        not requested are summed out, each time the one with the smallest product of tables.
+        ``evidence`` maps columns to the indices of their possible levels. Only these columns, the requested
+        columns, and the ancestors of both matter; all others sum to 1 and are left out. Of the columns that
+        matter, those that are not requested are summed out one by one, each time the column that gives the
+        smallest product of tables.
         """
         needed = self._ancestors({*columns, *evidence})
         factors: list[Factor] = [((), np.ones(len(self)))]
@@ -218,7 +219,10 @@ def _margin(shape: tuple[int, ...], axes: tuple[str, ...], columns: Sequence[str
 
 
 def _spread(x: FloatArray) -> tuple[FloatArray, bool]:
-    """Return s, and whether the total is fixed, in which case s − s²/Σs are the variances of the draws."""
+    """Return a number s for each cell, and whether the total of the cells is fixed.
+
+    The variances of the draws are s − s²/Σs if the total is fixed, and otherwise s.
+    """
     variance = x.var(axis=0) + 1e-9
     tied = bool(np.ptp(x.sum(axis=1)) < 0.5)
     s = variance.copy()

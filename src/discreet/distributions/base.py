@@ -19,7 +19,7 @@ IntervalKind = Literal["equal-tailed", "highest-density"]
 
 
 class PlugInInterval(NamedTuple):
-    """Ends of an interval, or of one for each level, that ignores the noise of privacy and is too narrow."""
+    """The ends of one or several intervals that ignore the noise of privacy and are therefore too narrow."""
 
     low: Any
     high: Any
@@ -301,7 +301,7 @@ class QuantileSearch:
     start
         The starting values.
     low, high
-        The bracket, positive.
+        The ends of the bracket, which are positive.
     """
 
     def __init__(

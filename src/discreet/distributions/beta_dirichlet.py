@@ -263,7 +263,7 @@ class Beta(_Conjugate, Distribution):
         return (self.a / total) * (self.b / total) / (total + 1)
 
     def interval(self, level: float = 0.95, kind: IntervalKind = "equal-tailed") -> tuple[float, float]:
-        """Return a credible interval; that of a plug-in posterior is a ``PlugInInterval``, too narrow.
+        """Return a credible interval; that of a plug-in posterior is a ``PlugInInterval`` and is too narrow.
 
         Parameters
         ----------
@@ -566,7 +566,7 @@ class Dirichlet(_Conjugate):
     def interval(
         self, level: float = 0.95, kind: IntervalKind = "equal-tailed"
     ) -> tuple[FloatArray, FloatArray]:
-        """Return credible intervals; those of a plug-in posterior are a ``PlugInInterval``, too narrow.
+        """Return credible intervals; those of a plug-in posterior are a ``PlugInInterval`` and too narrow.
 
         Parameters
         ----------

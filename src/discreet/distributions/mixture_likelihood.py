@@ -14,7 +14,7 @@ from discreet.errors import InvalidInputError
 
 @dataclass(frozen=True, eq=False)
 class MixtureLikelihood:
-    """The log-likelihood log Σᵢ exp(cᵢ + hᵢ·x − x'Hᵢx/2) + constant, x = parameters − ``centre``.
+    """The log-likelihood log Σᵢ exp(cᵢ + hᵢ·x − x'Hᵢx/2) + constant, where x is parameters − ``centre``.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class TrueCounts(Protocol):
     """The distribution of the true counts."""
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
-        """Return the first possible count of each level, and the probabilities from there on."""
+        """Return, for each level, its smallest possible count and the probabilities of consecutive counts."""
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw the true counts.
@@ -328,7 +328,8 @@ class NoiseAware(UncertainShares):
 
     Notes
     -----
-    A subclass may mix several nodes; two levels that share a distribution in the first must do so in all.
+    A subclass may mix several nodes; two levels that share a distribution in the first node must share one in
+    every node.
 
     Examples
     --------
@@ -447,7 +448,7 @@ class Enumerated:
         self._weight = weight / weight.sum()
 
     def marginals(self) -> list[tuple[int, FloatArray]]:
-        """Return the first possible count of each level, and the probabilities from there on."""
+        """Return, for each level, its smallest possible count and the probabilities of consecutive counts."""
         return [(0, np.asarray(np.bincount(c, self._weight), dtype=np.float64)) for c in self._rows.T]
 
     def sample(self, size: int, rng: np.random.Generator) -> IntArray:

@@ -155,7 +155,7 @@ class Audit:
         """Return the exact privacy profile as a guarantee.
 
         Composing it gives a smaller total than composing ε alone. The profile is raised by 10⁻⁹ to cover
-        floating-point errors. If the claim holds, δ is 0 from the claimed ε on.
+        floating-point errors. If the claim holds, δ is 0 at the claimed ε and at all larger values.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ def audit(
         alone. The last is not a guarantee where noisy counts are published too. Decoded counts are a
         function of the noisy ones, so ``"published"`` and ``"noisy"`` give the same loss for ``lattice``.
     progress : bool, optional
-        Whether to show progress on standard error; by default on a terminal, after two seconds.
+        Whether to show progress on standard error. By default it is shown on a terminal, after two seconds.
 
     Returns
     -------
@@ -396,7 +396,7 @@ class SamplerAudit:
     p_value : float
         The p-value, corrected for the number of tests.
     false_alarm_rate : float
-        The probability with which a correct sampler is rejected, at most.
+        The largest probability with which a correct sampler is rejected.
     """
 
     counts: tuple[int, ...]
@@ -425,8 +425,9 @@ def audit_sampler(
 ) -> SamplerAudit:
     """Test the goodness of fit of ``mechanism.draw(counts)`` against ``mechanism.log_pmf(counts)``.
 
-    Pearson's chi-square test of the joint distribution and of each coordinate, with cells that expect fewer
-    than 10 draws combined, and Bonferroni's correction. An outcome of probability 0 is rejected at once.
+    This applies Pearson's chi-square test to the joint distribution and to each coordinate, with Bonferroni's
+    correction. Cells in which fewer than 10 draws are expected are combined. An outcome of probability 0 is
+    rejected at once.
 
     Parameters
     ----------
@@ -437,7 +438,7 @@ def audit_sampler(
     draws : int
         The number of draws, at least 1000.
     false_alarm_rate : float
-        The probability with which a correct sampler is rejected, at most.
+        The largest probability with which a correct sampler is rejected.
 
     Returns
     -------

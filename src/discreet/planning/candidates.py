@@ -192,9 +192,10 @@ def candidate_distribution(
     counts : iterable of int
         The number of records of each level; for a family of totals, the total.
     as_printed : bool
-        Whether to add the columns of the tables in *Notes of DP – Bayesian Inference*, 3.4.1: the exponential
-        mechanism at rate ε/LS, and noise on all counts but the last, the absolute value of ⌊Laplace(2/ε)⌋
-        with a random sign, whose probability outside the candidates is dropped. Neither is private.
+        Whether to add the columns of the tables in *Notes of DP – Bayesian Inference*, 3.4.1: one is the
+        exponential mechanism at rate ε/LS; the other adds noise to all counts but the last, namely the
+        absolute value of ⌊Laplace(2/ε)⌋ with a random sign, and drops the probability outside the candidates.
+        Neither is private.
 
     Returns
     -------

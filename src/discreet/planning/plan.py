@@ -406,7 +406,7 @@ class _Solver:
         return self._solve(start, within, of, _following)
 
     def _solve(self, plan: Plan, within: Any, of: str | None, following: Callable[..., Plan | None]) -> Plan:
-        """Return the first plan, from ``plan`` on, whose half-width is at most ``within``."""
+        """Return the first plan, starting with ``plan``, whose half-width is at most ``within``."""
         place = plan.place if of is None else plan.names.index(as_choice(of, plan.names, "of"))
         wanted = as_within(within, plan.planned.unit)
         best: Plan | None = None

@@ -23,7 +23,7 @@ def track_progress(items: Sequence[Item], what: str, show: bool | None = None) -
     what : str
         The name of the work.
     show : bool, optional
-        Whether to show progress; by default on a terminal, after two seconds.
+        Whether to show progress. By default it is shown on a terminal, after two seconds.
 
     Yields
     ------

@@ -116,8 +116,10 @@ class BoundQuestion:
 
     @property
     def size(self) -> Any:
-        """The public number of records (or sizes of groups), for which the data are read if it is not
-        declared."""
+        """The public number of records, or the sizes of groups.
+
+        If the schema does not declare it, the data are read to find it.
+        """
         return self.request.size_of(self._statistic)
 
     @property

@@ -158,8 +158,10 @@ class CountRequest(Request):
         )
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return the width for a value whose share is ``guess.typical``, by default a half; a share
-        ``guess.left_out`` of the records has no value."""
+        """Return the planned width for a value whose share is ``guess.typical``, by default a half.
+
+        A share ``guess.left_out`` of the records is assumed to have no value.
+        """
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)
@@ -226,8 +228,10 @@ class WholeCountRequest(CountRequest):
         return 0 if self.hides_size else sum(statistic)
 
     def bind(self, size: int) -> PricedRequest:
-        """Return the guarantee and the mechanism for all records; group privacy covers several of one
-        person."""
+        """Return the guarantee and the mechanism for all records.
+
+        If one person may have several records, the guarantee follows from group privacy.
+        """
         records = self.schema.per_person or 1
         built = self.build(size, self.epsilon / records)
         guarantee = built.guarantee
@@ -273,8 +277,10 @@ class TableCounts(WholeCountRequest):
 
     @cached_property
     def domain(self) -> Domain:
-        """The cells of the table, the last column varying fastest; records that a column leaves out are in
-        none."""
+        """The cells of the table, with the last column varying fastest.
+
+        A record that some column leaves out is in no cell.
+        """
         left_out = EXCLUDE if any(domain.excludes_missing for domain in self.domains.values()) else None
         cells = tuple(" · ".join(map(str, cell)) for cell in product(*self.axes.values()))
         return Domain(cells, missing=left_out)
@@ -283,8 +289,10 @@ class TableCounts(WholeCountRequest):
         return self.flatten(contingency(data, self.domains, **self.reading))
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return widths for independent columns, whose first values have the share ``guess.typical`` or,
-        by default, a half."""
+        """Return the planned widths for independent columns.
+
+        The first value of each column has the share ``guess.typical``, by default a half.
+        """
         notes, n = guess.notes(self.domain.excludes_missing), self.planned_size(n)
         share = as_probability(0.5 if guess.typical is None else guess.typical, "typical", "0.5")
         answered = guess.number_answered(n, self.domain.excludes_missing)
@@ -312,8 +320,10 @@ class TableCounts(WholeCountRequest):
         )
 
     def flatten(self, table: NDArray[np.int64]) -> tuple[int, ...]:
-        """Return the counts of cells from an array with an axis for each column, whose last entry may be
-        missing values."""
+        """Return the counts of cells from an array with an axis for each column.
+
+        The last entry of an axis may count missing values.
+        """
         cells = table[tuple(slice(domain.k) for domain in self.domains.values())]
         rest = (int(table.sum() - cells.sum()),) if self.leaves_out else ()
         return (*map(int, cells.ravel()), *rest)
@@ -353,8 +363,10 @@ class DerivedRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupCounts(CountRequest):
-    """Counts of an outcome in each group, with one mechanism for each; as groups are disjoint, all cost ε
-    once."""
+    """Counts of an outcome in each group, with one mechanism for each group.
+
+    Because the groups are disjoint, all of them together cost ε once.
+    """
 
     outcome: str
     by: str
@@ -400,8 +412,10 @@ class GroupCounts(CountRequest):
         return (0,) * self.groups.k if self.hides_size else self.sizes
 
     def planned_size(self, n: Any) -> int:
-        """Return the size of the smallest group; groups are assumed to be equal if only the total is
-        known."""
+        """Return the size of the smallest group.
+
+        If only the total is known, all groups are assumed to have the same size.
+        """
         if self.sizes is not None and any(self.sizes):
             return min(filter(None, self.sizes))
         return max(1, as_size(n) // self.groups.k)

@@ -58,8 +58,10 @@ class Request(ABC):
 
     @abstractmethod
     def size_of(self, statistic: Any) -> Any:
-        """Return the public size of the data, from their statistic: the number of records, in all or in each
-        group."""
+        """Return the public size of the data, computed from their statistic.
+
+        The size is the number of records, in all or in each group.
+        """
 
     @property
     def declared_size(self) -> Any | None:
@@ -83,8 +85,10 @@ class Request(ABC):
         return type(self).simulate is not Request.simulate
 
     def price(self, size: Any = None) -> Guarantee:
-        """Return the guarantee, which is the price; ``size`` is the public size if it is not declared. No
-        data are opened."""
+        """Return the guarantee, which is the price; no data are opened.
+
+        ``size`` is the public size of the data, which is needed if the schema does not declare it.
+        """
         public_size = self.declared_size if size is None else size
         if public_size is None:
             raise InvalidInputError(

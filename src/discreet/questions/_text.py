@@ -153,8 +153,9 @@ def _exact(value: Any) -> str:
 
 @dataclass(frozen=True)
 class TextForm:
-    """How values are converted: ``read`` from text (and the parameter's name), ``write`` to text, ``plain``
-    to JSON.
+    """The conversions of a value between Python, text and JSON.
+
+    ``read`` takes a text and the parameter's name, ``write`` returns a text, and ``plain`` a JSON value.
 
     Equal values have equal JSON forms, so that 1, 1.0 and "1" are one request in a ledger. ``name`` says
     which kind of field a form shows.

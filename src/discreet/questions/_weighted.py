@@ -149,8 +149,10 @@ class WeightedRequest(SumsRequest):
 
     @property
     def relation(self) -> Relation:
-        """The relation that the sums protect; groups may be private, since replacing a record affects at most
-        two."""
+        """The relation that the sums protect.
+
+        Groups may be private, since replacing a record affects at most two of them.
+        """
         return guarantee_of(self.noise, self._described(None)).relation
 
     def _described(self, sums: WeightedSums | None) -> Design:
@@ -210,8 +212,9 @@ class WeightedRequest(SumsRequest):
         return guarantee_of(self.noise, described, delta)
 
     def simulate(self, n: int, level: float, seed: int, guess: Guess) -> PlannedWidth:
-        """Return the widths for simulated records, whose weights are spread evenly from 0 to half of the
-        largest.
+        """Return the widths for simulated records.
+
+        Their weights are spread evenly from 0 to half of the largest weight.
 
         Parameters
         ----------

@@ -42,11 +42,11 @@ class Draw(Question):
     column : str
         A column, or a formula such as ``"smoker ~ age + hours"`` for draws of logistic coefficients.
     method : {"diffused", "concentrated", "direct"}
-        How the posterior is made private: ``diffused`` gives records less weight, ``concentrated`` the prior
-        more, ``direct`` neither.
+        How the posterior is made private: ``diffused`` gives the records less weight, ``concentrated`` gives
+        the prior more weight, and ``direct`` changes neither.
     family : str, optional
-        The model of one record: that of a category is ``"dirichlet"`` and that of a number
-        ``"bounded-mean"``, unless another is named; see :func:`discreet.posterior_sampler`.
+        The model of one record; by default ``"dirichlet"`` for a category and ``"bounded-mean"`` for a
+        number. See :func:`discreet.posterior_sampler` for the others.
     prior : optional
         Parameters of the prior; by default 1 for each value.
     epsilon, delta : number

@@ -30,7 +30,7 @@ class Mean(Question):
     column : str
         A column that the schema declares as numbers.
     by : str, optional
-        A column of groups: the mean in each of them.
+        A column of groups; the mean is computed in each of them.
     epsilon, delta : number
         The privacy budget; without δ the guarantee is pure ε.
 

@@ -177,8 +177,8 @@ class NetworkTables(Request):
         """The proportions in which the tables share ε: ``proofs/network.md``, from the numbers of levels.
 
         The noise of a table with K cells adds about K·d/(2n²)·8/ε² to the expected log-loss of a record,
-        where d is the number of free parameters estimated from the table. With Σ ε fixed, Σ c/ε² is least for
-        ε ∝ c^⅓.
+        where d is the number of free parameters estimated from the table. If c is this factor of 1/ε² for
+        each table and the sum of all ε is fixed, Σ c/ε² is least for ε ∝ c^⅓.
         """
         sizes = {column: domain.k for column, domain in self.domains.items()}
         cells = [math.prod(sizes[column] for column in family) for family in self.families]

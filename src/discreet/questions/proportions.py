@@ -37,7 +37,7 @@ class Proportions(Question):
     columns : str or sequence of str
         One column, or several for the cells of their table; for a number, the shares of its bins.
     by : str, optional
-        A public column: the shares within each of its groups, all for one ε.
+        A public column of groups; the shares are computed within each group, all for one ε.
     epsilon, delta : number
         The privacy budget; δ for mechanisms that have one.
     prior : float or sequence of float, optional

@@ -37,7 +37,7 @@ class Quantiles(Question):
     probs : sequence of float
         The probabilities, between 0 and 1; by default those of the quartiles.
     by : str, optional
-        A public column: the quantiles within each of its groups, all for one ε.
+        A public column of groups; the quantiles are computed within each group, all for one ε.
     epsilon : number
         The privacy budget.
 

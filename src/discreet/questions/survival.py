@@ -102,7 +102,7 @@ class Survival(Question):
         Raises
         ------
         InvalidInputError
-            If time is not a number from 0 on, the event does not have two values, or δ is given.
+            If the time may be negative or is not a number, the event does not have two values, or δ is given.
 
         Examples
         --------

@@ -85,7 +85,7 @@ def proportions(
     epsilon, delta : number
         The privacy budget; δ for mechanisms that have one.
     by : str, optional
-        A public column: the shares within each of its groups, all for one ε.
+        A public column of groups; the shares are computed within each group, all for one ε.
     prior : float or sequence of float, optional
         Dirichlet prior: one number for all values, or one each.
     mechanism : str
@@ -146,7 +146,7 @@ def mean(
     epsilon, delta : number
         The privacy budget; without δ the guarantee is pure ε.
     by : str, optional
-        A column of groups: the mean in each of them.
+        A column of groups; the mean is computed in each of them.
     charge : Charge, optional
         The dataset in a ledger to charge; without it no ledger records the spending.
 
@@ -195,7 +195,7 @@ def quantiles(
     epsilon : number
         The privacy budget.
     by : str, optional
-        A public column: the quantiles within each of its groups, all for one ε.
+        A public column of groups; the quantiles are computed within each group, all for one ε.
     charge : Charge, optional
         The dataset in a ledger to charge; without it no ledger records the spending.
 
@@ -355,8 +355,8 @@ def draw(
     epsilon, delta : number
         The privacy budget; instead of δ ``options={"order": 10}`` asks for Rényi privacy.
     method : {"diffused", "concentrated", "direct"}
-        How the posterior is made private: ``diffused`` gives records less weight, ``concentrated`` the prior
-        more, ``direct`` neither.
+        How the posterior is made private: ``diffused`` gives the records less weight, ``concentrated`` gives
+        the prior more weight, and ``direct`` changes neither.
     family : str, optional
         The model of one record.
     prior : optional

@@ -225,7 +225,7 @@ class PlannedWidth(NamedTuple):
 
     @staticmethod
     def typical(simulated: Sequence[PlannedWidth]) -> PlannedWidth:
-        """Return the medians of several simulations; where widths vary by chance, with a note that says so.
+        """Return the medians of several simulations, with a note where the widths vary by chance.
 
         Parameters
         ----------

@@ -67,10 +67,12 @@ def unit(m: Any, order: int) -> Any:
 
 
 def _expansion(most: int) -> list[tuple[int, float, dict[int, int]]]:
-    """Return the terms of √(2πK₂)·P(S = n): (order, coefficient, {j: power of ρⱼ = Kⱼ/K₂^{j/2}}).
+    """Return the terms of the expansion of √(2πK₂)·P(S = n) in the cumulants Kⱼ of S.
 
-    They are those of exp(Σ_{j≥3} ρⱼ(it)^j/j!) averaged over a standard normal t; ρⱼ has order j − 2, in
-    halves.
+    Each term is a tuple (order, coefficient, {j: power of ρⱼ}) with ρⱼ = Kⱼ/K₂^{j/2}.
+
+    The terms come from the average of exp(Σ_{j≥3} ρⱼ(it)^j/j!) over a standard normal t. Orders are counted
+    in halves, and ρⱼ has the order j − 2.
     """
     terms = []
     for powers in product(*(range(2 * most // (j - 2) + 1) for j in range(3, 2 * most + 3))):
@@ -107,7 +109,10 @@ class CellTable:
     """Larger rates are replaced by this one."""
 
     def at(self, xp: Any, parameter: Any, columns: int = 2) -> Any:
-        """Interpolate the first columns at rates or probabilities (…, cells), on a new last axis."""
+        """Return the first ``columns`` functions, interpolated at rates or probabilities.
+
+        ``parameter`` has the shape (…, cells); the functions are on a new last axis.
+        """
         if self.sizes is None:
             v = 2 * xp.sqrt(xp.clip(parameter, 0.0, self.largest))
         else:
@@ -123,7 +128,7 @@ class CellTable:
         return c[..., 0, :] + t * later - last
 
     def log_prob(self, xp: Any, parameter: Any) -> tuple[Any, Any]:
-        """Return log P(z) of each cell, and its derivative in the rate or the probability."""
+        """Return log P(z) of each cell, and its derivative with respect to the rate or the probability."""
         values = self.at(xp, parameter)
         if self.sizes is None:
             return values[..., 0], values[..., 1] / xp.sqrt(1 + parameter)
@@ -277,7 +282,7 @@ def interpolate(
 
 
 def plain(likelihood: Likelihood) -> bool:
-    """Return whether the likelihood is of noisy counts under a multinomial or a Poisson model."""
+    """Return whether a likelihood is that of noisy counts under a multinomial or a Poisson model."""
     return isinstance(likelihood, NoisyCells) and likelihood.model.name in ("multinomial", "Poisson")
 
 

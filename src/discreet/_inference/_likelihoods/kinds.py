@@ -44,7 +44,10 @@ class Likelihood(ABC):
 
     @abstractmethod
     def _means(self, parameters: Parameters, statistics: Sequence[Statistic]) -> list[FloatArray]:
-        """Return E[g(x) | published, parameters] for each g: flat, or of the shape of the parameters."""
+        """Return E[g(x) | published, parameters] for each function g in ``statistics``.
+
+        Each array is flat, or has the shape of the parameters.
+        """
 
     @abstractmethod
     def _draw(self, parameters: Parameters, size: int, rng: np.random.Generator) -> FloatArray: ...
@@ -132,7 +135,7 @@ class Likelihood(ABC):
         *parameters
             The parameters of the model: shares, rates, or two arrays for models with two.
         size
-            How many draws; one, without an axis of its own, if None.
+            The number of draws; None gives one draw, without an axis for draws.
         seed
             Seed of the generator; None for a fresh one.
 
@@ -356,7 +359,10 @@ class Listed(Likelihood):
 def likelihood(
     values: Any, noise: Noise | float, model: Model | None = None, *, total: Any = None
 ) -> Likelihood:
-    """Return the likelihood of published values; by default a multinomial of ``total`` or Poisson cells."""
+    """Return the likelihood of published values under a model of the true counts.
+
+    The default model is multinomial if ``total`` is given, and otherwise has independent Poisson cells.
+    """
     array = as_values(values)
     if model is None:
         model = PoissonCells() if total is None else Multinomial(total)
@@ -387,9 +393,9 @@ def check_private(mechanism: Mechanism) -> None:
 
 
 def likelihood_of(mechanism: Mechanism, counts: Sequence[int], noisy: Sequence[int] | None) -> Likelihood:
-    """Return log P(published | shares) for public n: of noisy counts, or of listed outputs.
+    """Return the likelihood of shares given a release of noisy counts, or of outputs that can be listed.
 
-    Where n is private the counts are PoissonCells, and the parameters are rates: shares times the expected n.
+    If n is private, the model is PoissonCells, and the parameters are rates: shares times the expected n.
     """
     check_private(mechanism)
     n, k = mechanism.n, mechanism.k

@@ -42,8 +42,9 @@ class Model(ABC):
 
     @abstractmethod
     def distribution(self, *parameters: FloatArray) -> CountDistribution:
-        """Return the distributions of the cells; with a total, the true counts follow them given that
-        total.
+        """Return the distributions of the cells.
+
+        If the total is public, the true counts follow these distributions conditionally on their total.
         """
 
     def log_total_prob(self, *parameters: FloatArray) -> FloatArray:
@@ -97,7 +98,7 @@ class Model(ABC):
 
 
 class PoissonCells(Model):
-    """Independent Poisson counts: ``rates``. The gradient is in the log rates."""
+    """Independent Poisson counts with ``rates``; the gradient is with respect to the log rates."""
 
     name: ClassVar[str] = "Poisson"
     parameters: ClassVar[tuple[str, ...]] = ("rates",)
@@ -108,7 +109,10 @@ class PoissonCells(Model):
 
 @dataclass(frozen=True, eq=False)
 class Binomial(Model):
-    """Independent counts out of public ``sizes`` with probabilities ``probs``; gradient in the logits."""
+    """Independent binomial counts out of public ``sizes``, with probabilities ``probs``.
+
+    The gradient is with respect to the logits.
+    """
 
     sizes: Any
     called: str = "sizes"
@@ -140,8 +144,9 @@ class Binomial(Model):
 
 
 class NegativeBinomial(Model):
-    """Independent counts with ``means`` and variance mean + mean²/dispersion; gradient in the logs of
-    both.
+    """Independent counts with ``means`` and variances mean + mean²/dispersion.
+
+    The gradient is with respect to the logs of the means and of the dispersions.
     """
 
     name: ClassVar[str] = "negative binomial"
@@ -179,7 +184,10 @@ class _WithTotal(Model):
 
 
 class Multinomial(_WithTotal):
-    """Counts of a public total with ``shares`` that sum to 1; gradient in the logits, shares = softmax."""
+    """Counts of a public total with ``shares`` that sum to 1.
+
+    The gradient is with respect to logits of which the shares are the softmax.
+    """
 
     name: ClassVar[str] = "multinomial"
     parameters: ClassVar[tuple[str, ...]] = ("shares",)
@@ -201,7 +209,10 @@ class Multinomial(_WithTotal):
 
 
 class DirichletMultinomial(_WithTotal):
-    """Counts of a public total whose shares are Dirichlet(``alphas``); gradient in the log alphas."""
+    """Counts of a public total whose shares have the distribution Dirichlet(``alphas``).
+
+    The gradient is with respect to the log alphas.
+    """
 
     name: ClassVar[str] = "Dirichlet-multinomial"
     parameters: ClassVar[tuple[str, ...]] = ("alphas",)

@@ -184,7 +184,7 @@ class PlanForm(ReleaseForm):
 
 @contextmanager
 def _guess_at_fault(guesses: Mapping[str, Any]) -> Iterator[None]:
-    """Report errors in the block that are about a guess at the form's field of guesses."""
+    """Show errors about a guess, raised in the block, at the form's field of guesses."""
     try:
         yield
     except DiscreetError as error:
