@@ -45,7 +45,7 @@ UNIT = discreet.Schema({"y": LEVELS, "x": (0, 1)}, n=100)
         ),
         (
             lambda: discreet.regress("y ~ x", FRAME, schema=UNIT, epsilon=1, delta="1e-6"),
-            "not a DataFrame",
+            "not DataFrame",
         ),
         (lambda: discreet.mean("x", FRAME, schema=UNIT, epsilon=1), "not a DataFrame"),
         (lambda: discreet.proportions("x", [SECRET], schema=UNIT, epsilon=1), "not a list"),

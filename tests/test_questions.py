@@ -299,7 +299,7 @@ def test_what_is_no_question_is_refused_by_name(tmp_path: Path) -> None:
         lambda given: study.plan(given, epsilon=1),
     ]
     for ask in asks:
-        with pytest.raises(InvalidInputError, match=r"question must be .*Proportions\('smoker'\), not a str"):
+        with pytest.raises(InvalidInputError, match=r"question must be .*Proportions\('smoker'\), not str"):
             ask("smoker")
 
 

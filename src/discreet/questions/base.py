@@ -464,7 +464,7 @@ def check_question(question: Any) -> None:
     if not isinstance(question, Question):
         raise InvalidInputError(
             "question must be a question such as discreet.Proportions('smoker'), "
-            f"not a {type(question).__name__}"
+            f"not {type(question).__name__}"
         )
 
 

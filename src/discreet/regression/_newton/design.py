@@ -355,7 +355,7 @@ def _parse(formula: Any) -> tuple[str, tuple[str, ...], Any]:
         raise missing_extra("formulaic, which reads formulas,", "glm") from None
     if not isinstance(formula, str):  # not what was given: it may be the data, in the wrong place
         raise InvalidInputError(
-            f"must be a text such as income ~ age + sex, not a {type(formula).__name__}", parameter="formula"
+            f"must be a text such as income ~ age + sex, not {type(formula).__name__}", parameter="formula"
         )
     if formula.count("~") != 1:
         raise InvalidInputError(
