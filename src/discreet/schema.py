@@ -793,7 +793,7 @@ class Schema(Declaration):
         Returns
         -------
         object
-            The declared value; ``"exclude"`` where none is declared and ``strict`` is off, else None.
+            The declared value. If none is declared, ``"exclude"`` where ``strict`` is off and otherwise None.
 
         Examples
         --------

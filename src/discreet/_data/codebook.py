@@ -60,7 +60,7 @@ def template_text(columns: Iterable[tuple[str, str | None]], n: str | None = Non
     Parameters
     ----------
     columns : iterable of pairs
-        The name of each column, and its type where that is known.
+        The name of each column, and its type if it is known.
     n : str, optional
         The public number of records, or ``"public"``.
     """

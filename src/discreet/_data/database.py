@@ -294,7 +294,7 @@ def count() -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Branch(Expr):
-    """A conditional value: ``yes`` if the condition is true, else the argument of :meth:`otherwise`."""
+    """A conditional value: ``yes`` if the condition is true, otherwise the argument of :meth:`otherwise`."""
 
     condition: Any = None
     yes: Any = None

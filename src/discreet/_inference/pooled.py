@@ -265,7 +265,7 @@ def pool_groups(
     seed: int = 0,
     sweeps: int = 1000,
 ) -> Pooled:
-    """Fit the hierarchical model: by quadrature for two levels and public sizes, else by Gibbs sampling.
+    """Fit the hierarchical model by quadrature (two levels, public sizes) or by Gibbs sampling.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ class PooledPairs(Pooled):
             np.add.at(self._dense, (np.arange(len(x))[:, None], self._x), self._weight)
 
     def _rising(self, log_kappa: float, logit: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the log-factors of the Beta-binomial: of both levels, by count, and of the group sizes."""
+        """Return the log-factors of the Beta-binomial: by count for both levels, and for the group sizes."""
         a, b = _parameters(log_kappa, logit)
         normaliser = _log_rising(math.exp(log_kappa), self._longest)[self.sizes]
         return _log_rising(a, self._longest), _log_rising(b, self._longest), normaliser

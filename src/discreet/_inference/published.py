@@ -166,7 +166,7 @@ def noisy_counts(
         ``{"variance": …}``, ``{"epsilon": …}`` (for one record that moves one count by one), ``{"scale":
         …}``. A measurement of OpenDP stands for its own noise.
     total
-        The exact number of records, where that is public.
+        The exact number of records, if it is public.
     column
         The column of the values, in a table.
     levels

@@ -114,7 +114,7 @@ def candidate_distances(
 
 
 class PairWindow:
-    """Hellinger distances between posteriors of two levels, for first counts from ``first`` on.
+    """Hellinger distances between posteriors of two levels, whose first counts are at least ``first``.
 
     Calling it with i and j, both in 0, …, size − 1, gives the distance between the posteriors of the counts
     (first + i, n − first − i) and (first + j, n − first − j). The gap F is ½(g(i) + g(j)) − g((i+j)/2) for a

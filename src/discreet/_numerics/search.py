@@ -61,7 +61,7 @@ def first_true(holds: Callable[[int], bool], start: int) -> int:
 def least(
     holds: Callable[[float], bool], *, start: float = 1.0, most: float = 1e9, relative: float = 1e-10
 ) -> float:
-    """Return the least x ≥ 0 that meets a condition met by all larger x; ∞ if it is above ``most``."""
+    """Return the least x ≥ 0 that meets a condition met by all larger x, or ∞ if it is above ``most``."""
     if holds(0.0):
         return 0.0
     high = start

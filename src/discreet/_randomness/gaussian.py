@@ -97,7 +97,7 @@ def margin(x: FloatArray) -> FloatArray:
 
 
 def _tail(x: FloatArray) -> FloatArray:
-    """Return 2Φ(−x) for x ≥ 0 with a relative error below 16·2⁻⁵⁰; from ``_FAR`` on, 1 (a trivial bound)."""
+    """Return 2Φ(−x) for x ≥ 0 with a relative error below 16·2⁻⁵⁰, or the bound 1 if x ≥ ``_FAR``."""
     values, coefficients = _table()
     node = np.minimum(np.rint(x * _SPACING), len(values) - 1).astype(np.intp)
     step = x - node / _SPACING  # exact: the two are within a factor 2, or node is 0

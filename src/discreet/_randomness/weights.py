@@ -64,8 +64,9 @@ class IntegerWeights:
 class IntegerSeparable:
     """The distribution Q(b) ∝ Πᵢ Wᵢ(bᵢ) on {Σb = total} with integer weights, in integer arithmetic.
 
-    ``windows`` contains, for each coordinate, the first count and the positive weights from there on. Sums
-    over all b are coefficients of products of polynomials, which are computed exactly.
+    ``windows`` contains, for each coordinate, the first count with a positive weight, and the weights of it
+    and the following counts. Sums over all b are coefficients of products of polynomials, which are computed
+    exactly.
     """
 
     def __init__(self, windows: Sequence[tuple[int, Sequence[int]]], total: int) -> None:

@@ -115,7 +115,7 @@ def meaning(guarantee: Guarantee) -> Meaning | None:
 def report(
     result: Any, path: str | Path | None = None, *, title: str | None = None, day: date | None = None
 ) -> str:
-    """Return the report of an answer, of several, or of a study, as one HTML document.
+    """Return the report of one answer, several answers or a study as one HTML document.
 
     Parameters
     ----------

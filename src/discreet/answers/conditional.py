@@ -93,7 +93,7 @@ class ConditionalRelease(Answer):
             Public numbers of the groups, by name and group: the centre of the groups is then a line of these
             (Fay and Herriot).
         value : object, optional
-            With covariates: the value whose share is pooled, the last one unless given.
+            With covariates, the value whose share is pooled; by default the last one.
         seed : int
             The seed of the sampler, which runs if there are more than two values.
 

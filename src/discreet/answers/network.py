@@ -68,7 +68,7 @@ class NetworkRelease(Answer):
     Attributes
     ----------
     parents : mapping
-        Each column with the columns that it depends on.
+        A mapping from each column to the columns on which it depends.
     releases : tuple of Release
         The tables of columns with their parents, each with its part of ε.
     guarantee : Guarantee

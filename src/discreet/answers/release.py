@@ -605,7 +605,7 @@ class Release(Bridged, Answer):
             Public numbers of the groups, by name and group: the share of one value is then pooled around a
             line of these (Fay and Herriot).
         value : object, optional
-            With covariates: the value whose share is pooled, the last one unless given.
+            With covariates, the value whose share is pooled; by default the last one.
         seed : int
             The seed of the sampler.
 

@@ -73,8 +73,8 @@ class SumsNoise:
     cells, groups : int
         Number of cells in a group, and of groups.
     diagonal, clusters, strata, replaces : bool
-        Whether squares alone are released; whether units are clusters; whether squares are around means of
-        strata; whether a unit is replaced, rather than added or removed.
+        Whether squares are released without products; whether units are clusters; whether squares are taken
+        around the means of strata; whether a unit is replaced, rather than added or removed.
     """
 
     epsilon: Fraction
@@ -440,7 +440,7 @@ class Weighted(WeighsRecords, Answer):
         covariates : mapping, optional
             Public numbers of the groups, by name and group: the centre is then a line of these.
         value : object, optional
-            For shares: the value whose share is pooled, the last one unless given.
+            For shares, the value whose share is pooled; by default the last one.
         seed : int
             The seed of the draws.
 

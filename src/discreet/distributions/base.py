@@ -321,7 +321,7 @@ class QuantileSearch:
         Returns
         -------
         bool
-            Whether ``x`` moved, so that the search goes on.
+            Whether ``x`` moved, in which case the search must go on.
         """
         x, wanted, error = self.x, self._wanted, cdf - self._wanted
         low = self._low = np.where(error < 0, x, self._low)

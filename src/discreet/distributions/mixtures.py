@@ -226,7 +226,7 @@ class BetaMixture(Mixture):
     a
         First parameter of each Beta.
     total
-        Sum of both parameters, one for all or one each.
+        Sum of both parameters of each Beta: one number for all, or one for each.
 
     Examples
     --------

@@ -100,7 +100,7 @@ class Entry:
 
     @property
     def scope(self) -> Scope:
-        """The relation and the unit (the column that identifies people) of the dataset from this entry on."""
+        """The relation and the unit (the column that identifies people) that hold from this entry onwards."""
         relation, _, unit = self.relation.partition(":")
         return Relation(relation), unit or None
 

@@ -206,7 +206,7 @@ def readable(value: Fraction) -> str:
     Returns
     -------
     str
-        A decimal where a short one is exact, else p/q with its size.
+        A decimal number if a short one is exact, and otherwise p/q with its size.
 
     Examples
     --------

@@ -68,7 +68,8 @@ def automatic(relation: Relation = Relation.REPLACE_ONE, options: Iterable[str] 
     Returns
     -------
     str
-        ``gaussian`` where δ, ρ or μ is given; for pure ε ``geometric`` where n is private, else ``lattice``.
+        ``gaussian`` if δ, ρ or μ is given; for pure ε, ``geometric`` if n is private and otherwise
+        ``lattice``.
 
     Notes
     -----

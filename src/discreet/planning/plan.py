@@ -329,7 +329,7 @@ class _Solver:
         within : float or str
             The wanted half-width.
         of : str or None
-            The name of the interval; the widest unless given.
+            The name of the interval; None for the widest.
 
         Returns
         -------
@@ -376,7 +376,7 @@ class _Solver:
         within : float or str
             The wanted half-width.
         of : str or None
-            The name of the interval; the widest unless given.
+            The name of the interval; None for the widest.
 
         Returns
         -------

@@ -249,7 +249,7 @@ def group_curve(curve: Curve, size: int) -> Curve:
     Returns
     -------
     Curve
-        The Gaussian curve of sμ where the loss is Gaussian, else :class:`Group`.
+        The Gaussian curve with sμ in place of μ if the loss is Gaussian, and otherwise a :class:`Group`.
 
     Examples
     --------

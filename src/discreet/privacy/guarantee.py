@@ -202,7 +202,7 @@ class Guarantee:
         return epsilon
 
     def to_dp(self, delta: EpsilonLike) -> Guarantee:
-        """State the guarantee as one pair (ε, δ); the curve is kept.
+        """State the guarantee as one pair (ε, δ), and keep its curve.
 
         Parameters
         ----------
@@ -271,7 +271,8 @@ class Guarantee:
         Returns
         -------
         Guarantee
-            With sε where the guarantee is pure and sμ where the loss is Gaussian.
+            The guarantee with sε in place of ε if it is pure, and with sμ in place of μ if the loss is
+            Gaussian.
 
         Examples
         --------

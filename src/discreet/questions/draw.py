@@ -50,7 +50,7 @@ class Draw(Question):
     prior : optional
         Parameters of the prior; by default 1 for each value.
     epsilon, delta : number
-        The privacy budget; instead of δ ``options={"order": 10}`` asks for Rényi privacy.
+        The privacy budget; in place of ``delta``, ``options={"order": 10}`` asks for Rényi privacy.
     options : mapping, optional
         ``draws`` (each is charged), ``order``, ``grid``, and options of the family such as ``sigma``.
 

@@ -32,7 +32,7 @@ class Mean(Question):
     by : str, optional
         A column of groups; the mean is computed in each of them.
     epsilon, delta : number
-        The privacy budget; without δ the guarantee is pure ε.
+        The privacy budget; without ``delta`` the guarantee is pure ε.
 
     Examples
     --------

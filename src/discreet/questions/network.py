@@ -40,8 +40,8 @@ class Network(Question):
     epsilon : number
         The privacy budget of the whole network.
     prior : float, optional
-        Dirichlet prior of every conditional distribution, one number for all values. By default 1; for tables
-        of more than 50 cells an unknown number, which is inferred.
+        The parameter of the Dirichlet prior of every conditional distribution, one number for all values. The
+        default is 1; for tables of more than 50 cells it is an unknown number, which is inferred.
 
     Examples
     --------

@@ -41,8 +41,8 @@ class Proportions(Question):
     epsilon, delta : number
         The privacy budget; δ for mechanisms that have one.
     prior : float or sequence of float, optional
-        Dirichlet prior: one number for all values, or one each. By default 1; with more than 50 values one
-        unknown number for all, which is inferred.
+        The parameters of the Dirichlet prior: one number for all values, or one for each value. The default
+        is 1; with more than 50 values it is one unknown number for all values, which is inferred.
     mechanism : str
         ``"auto"`` chooses by a rule on public parameters; see :func:`discreet.mechanism` for the others.
     options : mapping, optional

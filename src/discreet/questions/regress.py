@@ -35,7 +35,7 @@ class Regress(Question):
     family : {"gaussian", "binomial", "multinomial", "poisson"}
         The model of the response.
     epsilon, delta : number
-        The privacy budget; δ far below 1/n, such as 1e-6.
+        The privacy budget; δ should be far below 1/n, such as 1e-6.
     prior : mapping, optional
         Mean and standard deviation of coefficients by name, in the units of the columns. Without it
         coefficients have a weak prior.

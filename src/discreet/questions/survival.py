@@ -36,7 +36,7 @@ class Survival(Question):
     event : str
         A column of two values; the last one declared is the event, the first means censored.
     by : str, optional
-        A column of groups: a curve for each. Their sizes stay private.
+        A column of groups; there is a curve for each group. The sizes of the groups stay private.
     bins : int or sequence of float, optional
         The bins of time: their number or their edges. By default those that the schema declares, otherwise
         equal bins whose number depends on n and ε.

@@ -87,7 +87,7 @@ def proportions(
     by : str, optional
         A public column of groups; the shares are computed within each group, all for one ε.
     prior : float or sequence of float, optional
-        Dirichlet prior: one number for all values, or one each.
+        The parameters of the Dirichlet prior: one number for all values, or one for each value.
     mechanism : str
         ``"auto"`` chooses by a rule on public parameters.
     options : mapping, optional
@@ -144,7 +144,7 @@ def mean(
     schema : Schema, mapping, or the bounds of one column
         What is public about the data; ``(0, 120)`` for one list of numbers.
     epsilon, delta : number
-        The privacy budget; without δ the guarantee is pure ε.
+        The privacy budget; without ``delta`` the guarantee is pure ε.
     by : str, optional
         A column of groups; the mean is computed in each of them.
     charge : Charge, optional
@@ -244,7 +244,7 @@ def survival(
     epsilon : number
         The privacy budget.
     by : str, optional
-        A column of groups: a curve for each, all for one ε.
+        A column of groups; there is a curve for each group, all for one ε.
     bins : int or sequence of float, optional
         The number of time bins, or their edges.
     charge : Charge, optional
@@ -297,7 +297,7 @@ def regress(
     schema : Schema or mapping
         Bounds of every number and values of every category in the formula.
     epsilon, delta : number
-        The privacy budget; δ far below 1/n, such as ``"1e-6"``.
+        The privacy budget; δ should be far below 1/n, such as ``"1e-6"``.
     family : {"gaussian", "binomial", "multinomial", "poisson"}
         The model of the response.
     prior : mapping, optional
@@ -353,7 +353,7 @@ def draw(
     schema : Schema, mapping, or the declaration of one column
         What is public about the data; n is declared or ``"public"``.
     epsilon, delta : number
-        The privacy budget; instead of δ ``options={"order": 10}`` asks for Rényi privacy.
+        The privacy budget; in place of ``delta``, ``options={"order": 10}`` asks for Rényi privacy.
     method : {"diffused", "concentrated", "direct"}
         How the posterior is made private: ``diffused`` gives the records less weight, ``concentrated`` gives
         the prior more weight, and ``direct`` changes neither.
@@ -413,7 +413,7 @@ def network(
     data : table, mapping or path
         The records, as in :func:`discreet.proportions`.
     parents : mapping
-        Each column with the columns that it depends on.
+        A mapping from each column to the columns on which it depends.
     schema : Schema or mapping
         The values of every column of the network.
     epsilon : number

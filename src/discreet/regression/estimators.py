@@ -485,7 +485,7 @@ class DrawingEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         array of shape (n,) or (n, classes)
-            For two classes the log-odds of the second, else a column for each class.
+            For two classes, the log-odds of the second; otherwise an array with a column for each class.
         """
         check_is_fitted(self)
         odds = self.release_.log_odds(checked_rows(self, X, reset=False), scaled=True)

@@ -514,7 +514,7 @@ class Study:
         Parameters
         ----------
         parents : mapping
-            Each column with the columns that it depends on.
+            A mapping from each column to the columns on which it depends.
         epsilon : number
             The privacy budget of the whole network.
         prior : float, optional

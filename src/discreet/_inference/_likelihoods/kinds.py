@@ -372,7 +372,10 @@ def likelihood(
 
 
 def as_values(values: Any, gaps: bool = False) -> FloatArray:
-    """Return published values as one row of finite numbers; with ``gaps``, NaN for None and empty text."""
+    """Return published values as one row of finite numbers.
+
+    With ``gaps``, None and empty text are allowed and become NaN.
+    """
     try:
         numbers = [math.nan if v is None or v == "" else v for v in values] if gaps else values
         array = np.asarray(numbers, dtype=np.float64)

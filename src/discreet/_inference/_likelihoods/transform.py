@@ -60,7 +60,7 @@ class Transform:
 
     @cached_property
     def _table(self) -> FloatArray:
-        """log P(z | x) at x = 0, …, n + 1; only at z for noise that is log-linear on both sides."""
+        """log P(z | x) at x = 0, …, n + 1; only at x = z for noise that is log-linear on both sides."""
         z, scale = self.z[:, None], self._scale[:, None]
         return self.noise.log_prob(z, z if self._straight else np.arange(self.total + 2.0), scale)
 
