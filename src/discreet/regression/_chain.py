@@ -2,8 +2,9 @@
 
 The posterior is e^{−U}, U(w) = ρ Σ ℓ(w; xᵢ, yᵢ) + (m/2)‖w‖², with rows clipped to ‖x‖ ≤ c. A record (x, y)
 with y = ±1 enters only as its *signed row* v = y·x: ℓ(w) = log(1 + e^{−v·w}). Replacing one changes ∇U by at
-most Δ = 2ρc. T steps w ← w − η∇U(w) + √(2η) ξ from w₀ ~ N(0, I/m), η ≤ 2/(m + M), M = m + ρnc²/4, are μ_T-GDP
-with μ_T² = (Δ²/m)(1 − ηm/2)(1 − k^T)/(1 + k^T), k = 1 − ηm, for **any** T (Bok, Su and Altschuler 2024).
+most Δ = 2ρc. Start from w₀ ~ N(0, I/m) and take T steps w ← w − η∇U(w) + √(2η) ξ with η ≤ 2/(m + M), where M
+= m + ρnc²/4. For **any** T the result is μ_T-GDP with μ_T² = (Δ²/m)(1 − ηm/2)(1 − k^T)/(1 + k^T) and k = 1 −
+ηm (Bok, Su and Altschuler 2024).
 
 ``diffused`` lowers ρ, ``concentrated`` raises m, until Δ²/m, the squared loss of a draw from the posterior
 itself, meets the target; ``direct`` leaves both unchanged. All of this is decided before the rows are read:
@@ -98,8 +99,10 @@ class DrawDesign:
 
     @property
     def reach(self) -> float:
-        """The largest distance of the posterior mode from the prior mean, in prior standard deviations:
-        ρnc/√m."""
+        """The largest distance of the posterior mode from the prior mean.
+
+        It is ρnc/√m, in prior standard deviations.
+        """
         return self.weight * self.n * math.sqrt(self.norm_squared / Fraction(self.precision))
 
     @property
@@ -137,7 +140,7 @@ def draw_design(
 
     μ² is split equally: each draw may have μ²/(draws·models). ρ and m are those of an exact draw, so that
     ``order`` gives ρ = √(εm/(2c²λ)) as in the paper; the chain's μ_T is a little smaller. ``sampler="auto"``
-    draws exactly, by rejection, where that is quick whatever the data.
+    draws exactly, by rejection, if that is quick for all possible data.
     """
     as_choice(sampler, SAMPLERS, "sampler")
     target = checked_target(epsilon, delta, order, n)
@@ -233,7 +236,7 @@ def guarantee_of(target: Target, curve: Curve, basis: str, assumptions: tuple[st
 def scalings(
     method: str, target: Target, square: Fraction, norm_squared: Fraction, prior_precision: float
 ) -> tuple[float, float]:
-    """Return (ρ, m) with 4ρ²c²/m ≤ ``square``."""
+    """Return the weight ρ of a record and the prior precision m, such that 4ρ²c²/m ≤ ``square``."""
     as_choice(method, METHODS, "method")
     precision = as_precision(prior_precision)
     needed = 4 * norm_squared / square

@@ -50,8 +50,10 @@ class PrivateNoise:
         return sizes * 2.0**-63
 
     def normals(self, shape: tuple[int, ...]) -> FloatArray:
-        """Return ±Φ⁻¹(u/2), with the sign from the bit that u leaves unused; values reach 16 standard
-        deviations."""
+        """Return standard normal numbers, which reach 16 standard deviations.
+
+        Each is ±Φ⁻¹(u/2) for a uniform u; the sign comes from the bit that u leaves unused.
+        """
         words = self._bits(shape)
         below = ndtri(self._sizes(words) / 2)
         return np.asarray(np.where(words & np.uint64(1), -below, below), dtype=np.float64)

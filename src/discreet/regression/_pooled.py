@@ -298,7 +298,10 @@ def _design(groups: Sequence[Any], covariates: Covariates) -> tuple[FloatArray, 
 
 
 def _log_shares(group: GroupMixture, centre: FloatArray, tau: FloatArray) -> FloatArray:
-    """Return log wᵢ N(centre; mᵢ, sᵢ² + τ²) at each node: the weight of each component, θ integrated out."""
+    """Return the log weight of each component at each node, log wᵢ N(centre; mᵢ, sᵢ² + τ²).
+
+    θ is integrated out.
+    """
     variance = group.variances + tau[:, None] ** 2
     gaps = centre[:, None] - group.means
     return np.asarray(np.log(group.weights) - (gaps**2 / variance + np.log(variance)) / 2)

@@ -58,8 +58,9 @@ def simulate_records(
     spread: float | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> Any:
-    """Return a table of simulated records. All pairs of columns have the same rank correlation, and no
-    column explains the response.
+    """Return a table of simulated records.
+
+    All pairs of columns have the same rank correlation, and no column explains the response.
 
     Numbers are spread evenly, or follow a symmetric Beta distribution with standard deviation ``spread``, as
     a fraction of their range. Values of a category are equally frequent, or have the ``shares`` of their

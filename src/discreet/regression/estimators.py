@@ -564,9 +564,9 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
         For ``"newton"``: (low, high) for all columns, a pair for each, or a mapping from names to pairs; rows
         are clipped to them.
     norm_bound
-        The Euclidean norm to which rows are shortened, here and in ``predict``. For draws: of the rows as
-        they are, 1 by default. For ``"newton"``: of columns scaled to [−1, 1]; by default no row is
-        shortened.
+        The Euclidean norm to which rows are shortened, here and in ``predict``. For draws it applies to the
+        rows as they are, and is 1 by default. For ``"newton"`` it applies to rows of columns scaled to [−1,
+        1]; by default no row is shortened.
     fit_intercept
         For draws: whether to add a constant column of half the ``norm_bound``, so that norms are bounded by
         √1.25 times it.
@@ -596,9 +596,8 @@ class PrivateLogisticRegression(CountedCopies, DrawingEstimator):
     coef_, intercept_
         Posterior means, or means of the draws (``coef_draws_``, of shape draws × models × columns).
     guarantee_, release_
-        The guarantee, and the document that may be published: a
-        :class:`~discreet.regression._newton.fit.Fit` by newton, else a
-        :class:`~discreet.regression.release.LogisticRelease`.
+        The guarantee, and the document that may be published: a :class:`~discreet.regression._newton.fit.Fit`
+        for ``"newton"``, otherwise a :class:`~discreet.regression.release.LogisticRelease`.
     """
 
     epsilon: Any = None

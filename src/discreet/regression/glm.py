@@ -64,8 +64,8 @@ class CoefficientDraws:
 
     Notes
     -----
-    The posterior is e^{−U}, U(w) = ρ Σ [A(xᵢ·w) − yᵢ xᵢ·w] + (m/2)‖w‖². Each coefficient is rounded to a
-    public grid.
+    The posterior density is proportional to e^{−U(w)} with U(w) = ρ Σ [A(xᵢ·w) − yᵢ xᵢ·w] + (m/2)‖w‖². Each
+    coefficient is rounded to a public grid.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class CoefficientDraws:
 
     @property
     def grid(self) -> Fraction:
-        """Coefficients are rounded to multiples of this: 2⁻³⁰ of the prior's standard deviation, or less."""
+        """The step of the grid of coefficients: at most 2⁻³⁰ of the prior's standard deviation."""
         return Fraction(2) ** (math.floor(-math.log2(self.precision) / 2) - 30)
 
     @property
@@ -215,7 +215,7 @@ class ClippedMean(Tangent):
         return sum((self._potential(t) - t * y for t, y in self._with_response(block, scores)), ball(0)).exp()
 
     def slopes(self, block: int, scores: list[Ball]) -> list[Ball]:
-        """Return the clipped mean less the response, for each record of a block.
+        """Return the clipped mean minus the response, for each record of a block.
 
         Parameters
         ----------

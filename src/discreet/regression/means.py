@@ -120,7 +120,7 @@ class MeanNoise:
         return [rounded_gaussian(variance, source) for variance in self.variances()]
 
     def variances(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Return the variances of Gaussian noise: s², s²M²/11 and 16s²/M², s = M/μ."""
+        """Return the variances of Gaussian noise: s², s²M²/11 and 16s²/M², where s = M/μ."""
         assert self.mu_squared is not None
         variance = Fraction(self.people**2 * self.steps**2) / self.mu_squared
         return variance, variance * self.steps**2 / 11, 16 * variance / self.steps**2

@@ -129,7 +129,7 @@ def symmetric(entries: FloatArray, size: int) -> FloatArray:
 def row_moments(
     design: Design | None, records: float, weight: float, counted: bool, noisy: FloatArray, variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of a curvature's triangle given noisy entries, and R with RR' its covariance.
+    """Return the mean of a curvature's triangle given noisy entries, and a root R of its covariance RR'.
 
     The prior of the rows is the limit of a Dirichlet process of vanishing concentration centred on evenly
     spread records: the entries have mean n·E f and covariance n²·Cov f, where f are the products of the
@@ -254,8 +254,9 @@ class LatentCurvature:
         return math.log(min(left / n, 0.9)), min(max(1.5 * error / left, 0.02), 1.5)
 
     def positive(self, part: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues and eigenvectors of the estimated curvature. Eigenvalues below ``part`` times
-        the noise, or below the information of one record, are raised to it.
+        """Return the eigenvalues and eigenvectors of the estimated curvature.
+
+        Eigenvalues below ``part`` times the noise, or below the information of one record, are raised to it.
         """
         return self._above(self.mean, max(part * self.noise * math.sqrt(self.size), self.per_record))
 
@@ -399,8 +400,9 @@ class LatentCurvature:
         return state, float(self._levels(state.values, state.vectors)[0])
 
     def sample(self, seed: int = 0) -> CurvatureDraws:
-        """Draw curvature, dispersion and coefficients with a fixed seed, by importance or slice sampling;
-        for more than ``MOST_LATENT`` coefficients, with the curvature fixed at its estimate.
+        """Draw curvature, dispersion and coefficients by importance or slice sampling, with a fixed seed.
+
+        For more than ``MOST_LATENT`` coefficients, the curvature is fixed at its estimate.
         """
         generator = np.random.default_rng(seed)
         free = self.root.shape[1] + self.outer_root.shape[1] + self.disperses + self.learned
@@ -424,8 +426,10 @@ class LatentCurvature:
         return self.compute_states(values[None], vectors[None], dispersion, np.zeros(1), scale)
 
     def _many(self) -> States:
-        """Compute :class:`States` of the estimated curvature, for many coefficients. Its error, times their
-        distance from the expansion point, is added to the noise on the score.
+        """Compute :class:`States` of the estimated curvature, for many coefficients.
+
+        The error of the curvature, times the coefficients' distance from the expansion point, is added to the
+        noise on the score.
         """
         seen = self.seen
         for _ in range(3):
@@ -531,10 +535,10 @@ class LatentCurvature:
 
 
 def log_unevenness(matrices: FloatArray, even: FloatArray) -> FloatArray:
-    """Return the log density, up to a constant, of matrices D^½ R D^½, R log-normal and D = diag(``even``).
+    """Return the log density, up to a constant, of matrices D^½ R D^½ with D = diag(``even``).
 
-    Entries of log R are independent normal, and u' (log R) u has the standard deviation of log φ for every
-    unit vector u.
+    R is log-normal: the entries of log R are independent normal variables, and u' (log R) u has the standard
+    deviation of log φ for every unit vector u.
     """
     ratios = matrices / np.sqrt(even[:, :, None] * even[:, None, :])
     logs = np.log(np.maximum(np.linalg.eigvalsh(ratios), 1e-12))
@@ -545,8 +549,10 @@ def log_unevenness(matrices: FloatArray, even: FloatArray) -> FloatArray:
 
 
 def clipped_moments(variance: FloatArray, clip: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return P(|r| < clip) and the second and fourth moments of r clipped to ±``clip``, for normal r with
-    mean 0. The probability is also the slope of the clipped value's mean in the mean of r.
+    """Return P(|r| < clip) and the second and fourth moments of r clipped to ±``clip``.
+
+    r is normal with mean 0. The probability is also the derivative of the clipped value's mean with respect
+    to the mean of r.
     """
     k = np.minimum(clip / np.sqrt(variance), 40.0)  # beyond it nothing is clipped
     inside = erf(k / math.sqrt(2))

@@ -192,7 +192,7 @@ class Regression:
 
     @cached_property
     def response_scale(self) -> tuple[float, float]:
-        """The middle and half-width of a numeric response's bounds, which map to [−1, 1]; else 0 and 1."""
+        """The middle and half-width of a numeric response's bounds; 0 and 1 for other responses."""
         coder = self.design.response.coder
         if not (self.model.normal and isinstance(coder, Grid)):
             return 0.0, 1.0

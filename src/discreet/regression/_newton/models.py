@@ -207,8 +207,9 @@ class ResponseModel(ABC):
         return ()
 
     def limit(self, clip: float | None, reach: int) -> int:
-        """Return the clipping bound of residuals or responses in a round as a whole number; 0 without
-        clipping.
+        """Return the clipping bound of residuals or responses in a round, as a whole number.
+
+        It is 0 if nothing is clipped.
         """
         return 0
 
@@ -283,8 +284,9 @@ class ResponseModel(ABC):
         return predictor, self.typical_weight
 
     def constant(self, mean: float, sure: float, records: float) -> tuple[float, float]:
-        """Return the predictor with this mean response, and the slope there; a mean within ``sure`` of the
-        ends of its range is moved inwards first.
+        """Return the predictor with this mean response, and the slope there.
+
+        A mean within ``sure`` of an end of its range is first moved inwards.
         """
         return mean, self.typical_weight
 
@@ -294,9 +296,9 @@ class ResponseModel(ABC):
 
 
 class GaussianModel(ResponseModel):
-    """y = x·w + N(0, σ²) with y scaled to [−1, 1].
+    """The linear model y = x·w + N(0, σ²), with y scaled to [−1, 1].
 
-    r = x·w − y is clipped, r² is summed too, and the curvature is xx'.
+    The residual r = x·w − y is clipped, r² is summed too, and the curvature is xx'.
     """
 
     family = "gaussian"
@@ -364,9 +366,9 @@ class GaussianModel(ResponseModel):
 
 
 class BinomialModel(ResponseModel):
-    """P(second level) = 1/(1 + e^{−x·w}), with r = p − y and v = p(1 − p).
+    """The logistic model: the second level has probability p = 1/(1 + e^{−x·w}).
 
-    A large residual has a small weight.
+    The residual is r = p − y and the weight is v = p(1 − p), so a large residual has a small weight.
     """
 
     family = "binomial"
@@ -450,7 +452,9 @@ def _binomial_tables() -> tuple[FloatArray, FloatArray]:
 
 
 class MultinomialModel(ResponseModel):
-    """P(level k) ∝ e^{x·w_k}, w₀ = 0: r_k = p_k − y_k, curvature (diag p − pp') ⊗ xx'.
+    """The multinomial model: level k has a probability p_k ∝ e^{x·w_k}, with w₀ = 0.
+
+    The residuals are r_k = p_k − y_k, and the curvature is (diag p − pp') ⊗ xx'.
 
     p_k = ⌊2¹⁶ e_k / Σe⌋ comes from a table of exponentials in whole numbers. The curvature uses its upper ten
     bits q. V = 2¹⁰ diag(q) − qq' is positive semidefinite in whole numbers: its rows sum to Σ_l V_kl = q_k
@@ -474,7 +478,7 @@ class MultinomialModel(ResponseModel):
         return (np.rint(np.exp(predictors - self.farthest) * 2**_TABLE_BITS),)
 
     def extremes(self, link: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return Σ_k (p_k − y_k)² ≤ 2, and ‖diag q − qq'‖ ≤ ½ for shares q with Σq ≤ 1.
+        """Return the bounds Σ_k (p_k − y_k)² ≤ 2, and ‖diag q − qq'‖ ≤ ½ for shares q with Σq ≤ 1.
 
         The square of the latter is s₂ − 2s₃ + s₂² with s_j = Σq^j, and s₃ ≥ s₂² by Cauchy–Schwarz: at most
         s₂ − s₂² ≤ ¼.
@@ -504,8 +508,9 @@ class MultinomialModel(ResponseModel):
 
 
 class PoissonModel(ResponseModel):
-    """y ~ Poisson(e^{x·w}), bounded by ``most``; each round clips counts to ``clip`` on either side of their
-    expected rate.
+    """The Poisson model: a count y has the rate e^{x·w}, and is bounded by ``most``.
+
+    Each round clips counts to at most ``clip`` on either side of their expected rate.
 
     The residual is r = E clip(Y) − clip(y), where clip(Y) = min(max(Y, l), h) and the ends l, h depend on the
     record's predictor. The record's weight is the slope of E clip(Y) in the predictor, λ·P(l ≤ Y < h). At the
@@ -585,8 +590,10 @@ class PoissonModel(ResponseModel):
         return float(windows[int(np.argmin(worth))])
 
     def expected_moments(self, window: float, centre: float, variance: float) -> tuple[float, float, float]:
-        """Return three averages over records with normal predictors, for counts clipped to ``window`` on
-        either side of the rate: slope, variance, and (rate − slope)² divided by the mean rate.
+        """Return three averages over records with normal predictors, for clipped counts.
+
+        They are the slope, the variance, and (rate − slope)² divided by the mean rate, for counts clipped to
+        ``window`` on either side of the rate.
         """
         nodes = np.clip(centre + math.sqrt(variance) * _NODES, -40.0, self.farthest)
         _, slope, scatter, _, _ = window_moments(nodes, window, self.most)

@@ -82,8 +82,9 @@ class CoefficientPrior:
     def with_declared(
         self, back: FloatArray, offset: FloatArray, pairs: dict[int, tuple[float, float]]
     ) -> CoefficientPrior:
-        """Return the prior with declared (mean, standard deviation) of some coefficients of β = inv(back) w +
-        offset.
+        """Return the prior with declared means and standard deviations of some coefficients.
+
+        ``pairs`` declares them for β = inv(``back``) w + ``offset``.
 
         Declared coefficients, in the units of the columns, are independent of the others, which keep their
         prior.
@@ -179,8 +180,7 @@ class PublicSetting:
         return max(_LEAST_STEPS, min(round(wanted), _MOST_STEPS))
 
     def cost(self, share: Fraction) -> float:
-        """Return the approximate variance of the noise on a round's gradient whose residuals are at most
-        1."""
+        """Return the approximate noise variance of a round's gradient, for residuals of at most 1."""
         row = self.per_person * self.design.norm / self.design.unit
         return row**2 * (1 if self.relation is Relation.ADD_REMOVE else 4) / float(share * self.mu_squared)
 

@@ -211,8 +211,7 @@ def round_cost(model: ResponseModel, design: Design, turn: Round, relation: Rela
 
 
 def possible(model: ResponseModel, design: Design, turn: Round, sums: RoundSums, records: int) -> bool:
-    """Return whether ``records`` records can have these sums, with noise of at most 64 standard
-    deviations."""
+    """Return whether ``records`` records can have these sums if no noise exceeds 64 standard deviations."""
     each = round_cost(model, design, turn, Relation.ADD_REMOVE)
     most = (64 + records * (math.isqrt(math.ceil(each)) + 1)) ** 2
     published = (sums.gradient, sums.curvature, (sums.square,), sums.outer)
@@ -345,8 +344,11 @@ def exact_sums(
 
 
 def survey_sums(weight: IntArray) -> IntArray:
-    """Return the number of weights that were cut, the sum of weights and of their squares in steps, and the
-    number of records."""
+    """Return four sums of survey weights, in steps of their grid.
+
+    They are the number of weights that were cut, the sum of the weights, the sum of their squares, and the
+    number of records.
+    """
     part = np.minimum(weight, 1 << WEIGHT_BITS)
     squares = (part * part) >> WEIGHT_BITS
     return np.array([(weight > 1 << WEIGHT_BITS).sum(), part.sum(), squares.sum(), len(weight)])
