@@ -391,7 +391,7 @@ def as_table(
     groups: bool = False,
     ordered: bool = False,
 ) -> EngineTable:
-    """Return the declared columns of a frame. Names of columns are part of the schema, hence public.
+    """Return the declared columns of a frame; names of columns are part of the schema, hence public.
 
     ``ordered``: the codes must be in the order of the records, so no join is used.
     """

@@ -46,7 +46,7 @@ class ClippedSum:
 
     @property
     def total(self) -> Fraction:
-        """The sum of the rounded values lo + step·j, exactly; replacing a record changes it by ≤ hi − lo."""
+        """The exact sum of the rounded values lo + step·j; one record changes it by at most hi − lo."""
         return self.n * self.bounds[0] + self.step * self.grid_sum
 
     @property
@@ -109,10 +109,11 @@ class Numbers(Coder):
 
 
 class Grid(Numbers):
-    """Codes j = ⌊(clip(x) − lo)/(hi − lo)·steps + ½⌋ of numbers x, in IEEE doubles; ±∞ is clipped.
+    """The codes j = ⌊(clip(x) − lo)/(hi − lo)·steps + ½⌋ of numbers x, computed in IEEE doubles.
 
     Each operation is correctly rounded and hence monotone: j(x) ≤ j(y) if x ≤ y, and lo and hi have the codes
-    0 and ``steps``. With ``integers``, x must be a whole number or ±∞, and j is clip(x) − lo.
+    0 and ``steps``. An infinite x is clipped. With ``integers``, x must be a whole number or ±∞, and j is
+    clip(x) − lo.
     """
 
     invalid_reason = "a value that is not a number, or not a whole number with integers=True"
@@ -197,7 +198,7 @@ class WeightGrid(Grid):
 
 
 class Bins(Numbers):
-    """Codes i of the bins e_i ≤ x < e_{i+1}; the last bin also contains its upper edge."""
+    """The codes i of the bins e_i ≤ x < e_{i+1}; the last bin also contains its upper edge."""
 
     invalid_reason = "a value that is not a number, or is outside the declared edges"
     hint = "widen the edges, to ±inf at most, or say outside='clip' or outside='level'"

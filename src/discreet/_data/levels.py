@@ -87,8 +87,8 @@ class Levels(Coder):
     def reading(self, value: nw.Expr, dtype: Any) -> tuple[nw.Expr, nw.Expr, dict[Any, int], int]:
         """Return how a typed column is coded, as a tuple of four.
 
-        The expression to compare with levels; whether it is missing; a mapping from each level to its code;
-        and the code of all other values.
+        The four are the expression to compare with levels, an expression that says whether it is missing, a
+        mapping from each level to its code, and the code of all other values.
         """
         nw = words(value)
         numbers = self.domain.numbers

@@ -193,8 +193,10 @@ class _Table:
 
 
 def enclosed_digits(value: Value, bits: int, extra: int = 64) -> int:
-    """Return ⌊2^bits · r⌋ for the irrational r that ``value`` encloses; start with ``extra`` more bits of
-    precision."""
+    """Return ⌊2^bits · r⌋ for the irrational number r that ``value`` encloses.
+
+    The computation starts with ``extra`` more bits of precision than ``bits``.
+    """
     from flint import arb, ctx
 
     precision = bits + extra
@@ -208,14 +210,16 @@ def enclosed_digits(value: Value, bits: int, extra: int = 64) -> int:
 
 @lru_cache(maxsize=64)
 def _tail_table(rate: Fraction) -> _Table:
-    """Return the table of min(G, K) for G geometric and K = ⌈24/rate⌉, with tails e^{−rate·g}."""
+    """Return the table of min(G, K), where G is geometric with tails e^{−rate·g} and K = ⌈24/rate⌉."""
     return _Table(_powers(rate, ceil(_TAIL / rate)), lambda g: lambda: _exponential(g * rate))
 
 
 @lru_cache(maxsize=64)
 def _digit_table(rate: Fraction) -> _Table:
-    """Return the table of G mod 1024 for G geometric, with tails (e^{−rate·g} − e^{−1024·rate})/(1 −
-    e^{−1024·rate})."""
+    """Return the table of G mod 1024 for a geometric G.
+
+    Its tail probabilities are (e^{−rate·g} − e^{−1024·rate})/(1 − e^{−1024·rate}).
+    """
 
     def tail(g: int) -> Value:
         rest = (_DIGIT - g) * rate  # e^{−rate·g}(1 − e^{−rest}), without cancellation for tiny rates
@@ -269,8 +273,10 @@ def _binomial_ratio(total: int, mode: int, k: int) -> Any:
 
 @lru_cache(maxsize=64)
 def _likeliest_sum(k: int, rate: Fraction) -> int:
-    """Return the m with the largest C(m + k − 1, k − 1) e^{−rate·m}: the least m with e^{−rate}(m + k) < m +
-    1."""
+    """Return the whole number m at which C(m + k − 1, k − 1) e^{−rate·m} is largest.
+
+    It is the least m with e^{−rate}(m + k) < m + 1.
+    """
 
     def zero() -> Ball:
         """Return the real m at which both sides are equal; it is not a whole number."""

@@ -44,7 +44,9 @@ def rounded_gaussian(variance: Fraction, source: Source) -> int:
 
 
 def rounded_gaussians(variance: Fraction | int, size: int, source: Source) -> list[int]:
-    """Draw ``size`` independent integers with P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ) exactly, σ² = ``variance``.
+    """Draw ``size`` independent integers v from rounded Gaussian noise, exactly.
+
+    Their probabilities are P(v) = Φ((v + ½)/σ) − Φ((v − ½)/σ), where σ² = ``variance``.
 
     >>> from discreet._randomness.entropy import SeededEntropy
     >>> rounded_gaussians(Fraction(25), 5, SeededEntropy(1))
@@ -124,7 +126,10 @@ def _table() -> tuple[FloatArray, FloatArray]:
 
 
 def taylor(at: Ball, terms: int) -> list[Ball]:
-    """Return Taylor coefficients of 2Φ(−x) at x = ``at``: q' = −2φ, and φ⁽ⁱ⁺¹⁾ = −xφ⁽ⁱ⁾ − iφ⁽ⁱ⁻¹⁾."""
+    """Return the Taylor coefficients of q(x) = 2Φ(−x) at x = ``at``.
+
+    They follow from q' = −2φ and φ⁽ⁱ⁺¹⁾ = −xφ⁽ⁱ⁾ − iφ⁽ⁱ⁻¹⁾.
+    """
     density = (-at * at / 2).exp() * 2 / (2 * type(at).pi()).sqrt()
     derivatives = [(at / ball(2).sqrt()).erfc(), -density, at * density]
     for order in range(1, terms):

@@ -35,8 +35,10 @@ def geometric(p: int, q: int, source: Source) -> int:
 
 
 def discrete_laplace(p: int, q: int, source: Source) -> int:
-    """Draw X in ℤ with P(X = x) = tanh(p/2q) e^{−(p/q)|x|} exactly: the two-sided geometric distribution of
-    rate p/q."""
+    """Draw X exactly from the two-sided geometric distribution of rate p/q.
+
+    Its probabilities are P(X = x) = tanh(p/2q) e^{−(p/q)|x|} for integers x.
+    """
     while True:
         negative = source.below(2)
         magnitude = geometric(p, q, source)
@@ -47,16 +49,18 @@ def discrete_laplace(p: int, q: int, source: Source) -> int:
 def floor_laplace(p: int, q: int, source: Source) -> int:
     """Draw ⌊Y⌋ for Y ~ Laplace(0, q/p), exactly.
 
-    It is G or −1 − G with equal probability, for G geometric of rate p/q.
-    P(x) = ½ (1 − e^{−p/q}) e^{−(p/q) x} for x ≥ 0 and ½ (1 − e^{−p/q}) e^{−(p/q)(−1−x)} for x < 0.
+    It is G or −1 − G with equal probability, where G is geometric with rate p/q. So P(x) = ½ (1 − e^{−p/q})
+    e^{−(p/q) x} for x ≥ 0 and ½ (1 − e^{−p/q}) e^{−(p/q)(−1−x)} for x < 0.
     """
     magnitude = geometric(p, q, source)
     return -1 - magnitude if source.below(2) else magnitude
 
 
 def categorical(weights: Sequence[int], source: Source) -> int:
-    """Draw an index i with probability weights[i] / Σ weights exactly; weights are non-negative ints, not all
-    0."""
+    """Draw an index i with probability weights[i] / Σ weights, exactly.
+
+    The weights are non-negative integers, not all of them 0.
+    """
     total = 0
     for weight in weights:
         if weight < 0:
