@@ -46,6 +46,17 @@ def test_the_same_numbers_everywhere(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert planned.widths[0] <= 0.03 < discreet.plan(asked, SCHEMA, epsilon=planned.epsilon / 1.1).widths[0]
 
 
+@pytest.mark.slow
+def test_the_least_epsilon_is_found_where_widths_fall_faster_than_noise() -> None:
+    """The search jumped between values that were far too small and far too large: it ended at 0.141."""
+    asked = discreet.Regress("high ~ age", family="binomial", delta="1e-6")
+    schema = discreet.Schema({"age": (18, 90), "high": ["no", "yes"]}, n=8000)
+    planned = discreet.plan(asked, schema, within=0.03, of="age")
+    (place,) = (i for i, name in enumerate(planned.names) if name == "age")
+    less = discreet.plan(asked, schema, epsilon=planned.epsilon * 0.8)
+    assert planned.widths[place] <= 0.03 < less.widths[place]
+
+
 def test_epsilon_and_n_are_found(tmp_path: Path) -> None:
     hidden = discreet.Schema({"age": (0, 100)})
     found = discreet.plan(discreet.Mean("age"), hidden, epsilon=1, within=2.0)
