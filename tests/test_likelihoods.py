@@ -571,10 +571,10 @@ def test_parameters_that_do_not_fit_are_refused():
     for shares, message in [
         ([0.5, 0.6], "sum to 1"),
         ([0.5], "sum to 1"),
-        ([0.2, 0.3, 0.5], "2 cells"),
+        ([0.2, 0.3, 0.5], "must have length 2"),
         ([-0.5, 1.5], "negative"),
         ([math.nan, 1.0], "finite"),
-        (0.5, "2 cells"),
+        (0.5, "must have length 2"),
         (["a", "b"], "numbers"),
     ]:
         with pytest.raises(InvalidInputError, match=message):

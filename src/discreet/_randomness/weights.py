@@ -115,7 +115,7 @@ class _Tree:
 
 
 def _product_tree(windows: Sequence[tuple[int, Sequence[int]]], total: int) -> _Tree:
-    """Return the balanced tree of products; of the root only the coefficient of ``total`` is computed."""
+    """Return the balanced tree of products of polynomials up to ``total``, without that of the root."""
     from flint import fmpz_poly
 
     length = total - sum(low for low, _ in windows) + 1  # no partial sum exceeds its least value by more

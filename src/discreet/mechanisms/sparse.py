@@ -66,7 +66,7 @@ class Sparse:
 
     def __post_init__(self) -> None:
         if not 2 <= self.k <= _MAX_LEVELS:
-            raise InvalidInputError(f"k={self.k} must be from 2 to {_MAX_LEVELS:.0e} levels")
+            raise InvalidInputError(f"k={self.k} must be between 2 and {_MAX_LEVELS:.0e}")
         if not 0 < self.expected_false <= _MAX_EXPECTED_FALSE:
             raise InvalidInputError(
                 f"expected_false={float(self.expected_false):g} must be above 0 and at most "

@@ -88,7 +88,7 @@ class LogProb(Op):  # type: ignore[misc]
 
 
 class NoisyCounts(ABC):
-    """``Noisy…(name, …, observed=…)`` inside a model, ``Noisy….dist(…)`` outside of one."""
+    """Noisy counts: ``Noisy…(name, …, observed=…)`` inside a model, ``Noisy….dist(…)`` outside of it."""
 
     def __new__(cls, name: str, *parameters: Any, **options: Any) -> Any:
         arguments, functions = cls._parts(*parameters)

@@ -303,7 +303,8 @@ def langevin(design: DrawDesign, signed: FloatArray, noise: DoubleNoise) -> Floa
 def loss_gradient(signed: FloatArray, weights: FloatArray) -> FloatArray:
     """Return ∇ Σᵢ log(1 + e^{−vᵢ·w}) for each column w of ``weights``, block by block of rows.
 
-    The weight −σ(−t) is computed as ½ tanh(t/2) − ½, which never overflows.
+    The vᵢ are the rows of ``signed``. The derivative of log(1 + e^{−t}) is computed as ½ tanh(t/2) − ½, which
+    never overflows.
     """
     block = max(256, _CACHED // max(signed.shape[1], weights[0].size))
     total = np.zeros_like(weights)

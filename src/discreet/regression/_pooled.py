@@ -147,7 +147,7 @@ class PooledEstimates(Estimates):
         log = np.where(inside, log, -np.inf).ravel()
         beta, tau = beta.reshape(-1, k), np.repeat(spreads, len(steps))
         if not np.any(np.isfinite(log)):
-            raise InvalidInputError("the groups cannot be pooled: no line in the covariates fits the bounds")
+            raise InvalidInputError("the groups cannot be pooled: no regression stays within the bounds")
         for row, group in zip(x, self._mixtures, strict=True):
             log = log + logsumexp(_log_shares(group, beta @ row, tau), axis=1)
         weights = np.exp(log - log.max())

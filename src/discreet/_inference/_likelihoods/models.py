@@ -76,8 +76,8 @@ class Model(ABC):
                 raise InvalidInputError(f"{name} must hold numbers, one for each cell") from None
             if array.ndim == 0 or array.shape[-1] not in (1, cells):
                 raise InvalidInputError(
-                    f"{name} has shape {array.shape}; the last axis must be the {cells} cells, axes before "
-                    "it are draws"
+                    f"{name} has shape {array.shape}; the last axis must have length {cells}, the "
+                    "number of cells, or 1; axes before it index draws"
                 )
             as_draws(array.size // array.shape[-1], cells)  # before anything as large is made of it
             self._check_values(name, array)

@@ -293,7 +293,7 @@ class Regression:
         """Fit the model to records that were read already."""
         if not self.hides_size:
             if not records.n:
-                raise DataError("the data are empty: there is no record")
+                raise DataError("the data are empty: there are no records")
             if self.n is not None and records.n != self.n:
                 raise InvalidInputError(
                     f"n={self.n} was declared but the data have a different number of records"
@@ -610,8 +610,8 @@ class Fit(WeighsRecords, Bridged, Answer):
     def effects(self, level: float = 0.95) -> list[Row]:
         """Return average marginal effects: how much the mean response changes per unit of a column.
 
-        The mean slope of the response is the released curvature's entry for the intercept, divided by the
-        number of records.
+        An effect is a coefficient times the average derivative of the mean response in the linear predictor.
+        That average is the released Hessian's entry for the intercept, divided by the number of records.
 
         Parameters
         ----------
@@ -621,7 +621,7 @@ class Fit(WeighsRecords, Bridged, Answer):
         Returns
         -------
         list of Row
-            One for each column, in the units of the response, except for numeric columns in several terms.
+            One for each column, in the units of the response; numeric columns in several terms are left out.
         """
         model, distribution = self.question.model, self.outcome.posterior
         if model.outputs > 1 or not self.rounds or self.question.design.constant is None:
